@@ -7,6 +7,7 @@
 //! transport     how exchanges share connections                       connecting, poller, deadline   making and waiting
 //! serial        one at a time on each connection                      tally   which connections are lost
 //! calls         many on one, or one on each: gRPC over HTTP/2, and single calls beside the load
+//! reminder      what a server that was started again is told
 //! connection_pool   which of fewer connections an exchange has
 //! failure, advice   why there is no answer, and what to do about it
 //! ```
@@ -27,6 +28,7 @@ mod exchanges;
 mod failure;
 pub mod http1;
 mod poller;
+mod reminder;
 pub mod serial;
 mod server_wait;
 mod stream;
@@ -44,6 +46,7 @@ pub use deadline::Deadline;
 pub use exchanges::{ExchangeId, Exchanges};
 pub use failure::{closed, failure, is_unanswered, late, malformed};
 pub use poller::{MOST_CLIENTS, Poller, wait_for, wait_for_any};
+pub use reminder::Reminder;
 pub use server_wait::ServerWait;
 pub use stream::Stream;
 pub use tally::{ConnectionTally, TalliedConnection};

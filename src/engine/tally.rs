@@ -14,6 +14,7 @@ pub struct ConnectionTally {
     open: AtomicUsize,
     most: AtomicUsize,
     fruitless: AtomicUsize,
+    losses: AtomicUsize,
     gone: AtomicBool,
 }
 
@@ -26,6 +27,15 @@ impl ConnectionTally {
     /// Whether no connection is open, and none could be made when one was needed.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
+    }
+
+    /// How often the server or the network has ended a connection, or refused one.
+    pub fn losses(&self) -> usize {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    fn note_loss(&self) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
     }
 
     fn note_gone_unless_open(&self) {
@@ -105,12 +115,17 @@ impl TalliedConnection {
     /// The same without a request, which says nothing of the server. Returns whether it was open.
     pub fn end_idle(&mut self) -> bool {
         self.has_answered = false;
-        self.close()
+        let was_open = self.close();
+        if was_open {
+            self.tally.note_loss();
+        }
+        was_open
     }
 
     /// It could not be made.
     pub fn refuse(&mut self) {
         self.close();
+        self.tally.note_loss();
         self.tally.note_gone_unless_open();
     }
 

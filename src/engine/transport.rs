@@ -8,7 +8,7 @@ use crate::clock::Stamp;
 use crate::error::Result;
 use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
-use crate::{ConnectionTally, Connector, Endpoint, Exchanges};
+use crate::{ConnectionTally, Connector, Endpoint, Exchanges, Progress, Reminder};
 
 /// How the connections of a backend's clients are made.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub struct Route {
     pub limit: Option<Duration>,
     /// All connections of the backend's clients.
     pub tally: Arc<ConnectionTally>,
+    /// What the server is told again after connections were lost.
+    pub reminder: Option<Arc<Reminder>>,
 }
 
 impl Route {
@@ -42,7 +44,35 @@ impl Route {
             renew: connection.renew,
             limit: connection.client_timeout,
             tally: Arc::default(),
+            reminder: None,
         })
+    }
+
+    /// With `reminder` for a server that comes back, if that is waited for.
+    pub fn reminding(self, reminder: Reminder) -> Self {
+        Self { reminder: self.reconnect.then(|| Arc::new(reminder)), ..self }
+    }
+
+    /// Reminds the server if it came back while there was no client. One that does not answer is reminded by the first
+    /// connection that is made once it does.
+    pub fn remind_early(&self) {
+        let _ = self.remind();
+    }
+
+    /// Passes on how far a connection is. Once it is there after others were lost, the server is reminded, and waited for,
+    /// before a request leaves on it.
+    ///
+    /// # Errors
+    /// Why it does not answer: such a connection is of no use.
+    pub fn reminded<C, S>(&self, progress: Progress<C, S>) -> Result<Progress<C, S>, InferError> {
+        match progress {
+            Progress::Made(made) => self.remind().map(|()| Progress::Made(made)),
+            pending => Ok(pending),
+        }
+    }
+
+    fn remind(&self) -> Result<(), InferError> {
+        self.reminder.as_ref().map_or(Ok(()), |reminder| reminder.catch_up(&self.tally))
     }
 
     /// Where the server is.

@@ -11,6 +11,8 @@ pub enum Refusal {
     NotOnRequest,
     /// A request still holds a region of shared memory: Triton sends the answer before it releases the request.
     RegionInUse,
+    /// A region of that name is registered.
+    RegionKnown,
     /// Trace settings, without the reason.
     TraceSetting,
 }
@@ -21,6 +23,7 @@ impl Refusal {
         text.contains(match self {
             Self::NotOnRequest => "not allowed",
             Self::RegionInUse => "currently in use",
+            Self::RegionKnown => "already in manager",
             Self::TraceSetting => "invalid trace setting",
         })
     }

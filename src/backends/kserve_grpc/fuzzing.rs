@@ -104,7 +104,7 @@ fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
             String::new()
         }
 
-        fn register(&self, _: &str, _: Handle<'_>, _: u64) -> Result<(), InferError> {
+        fn register(&self, _: &str, _: Handle<'_>, _: u64, _: Duration) -> Result<(), InferError> {
             Ok(())
         }
 

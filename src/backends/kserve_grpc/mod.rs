@@ -31,7 +31,7 @@ use crate::backend::{
     Network, ServerIdentity, Threading,
 };
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
-use crate::engine::{Route, ServerWait, advice, is_unanswered};
+use crate::engine::{Reminder, Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};
 use crate::kserve::extensions::Extensions;
 use crate::kserve::regions::Registry;
@@ -89,11 +89,13 @@ impl GrpcBackend {
         let headers = CallHeaders::new(SERVICE, endpoint, connection)?;
         let metrics = MetricsSource::new(connection, endpoint)?;
         let control = Arc::new(Control(Questions::new(Arc::clone(&route.connector), headers.clone())));
+        let registry = Arc::new(Registry::new(control.clone()));
+        let regions = Arc::clone(&registry);
         let mut backend = Self {
-            registry: Arc::new(Registry::new(control.clone())),
+            registry,
             control,
             metrics,
-            route,
+            route: route.reminding(Reminder::new(move || regions.register_again())),
             headers,
             streaming: connection.protocol.streams(),
             compression: connection.protocol.compression(),

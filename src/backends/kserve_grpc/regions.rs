@@ -1,8 +1,10 @@
 //! Shared memory over gRPC.
 
+use std::time::Duration;
+
 use crate::backend::{InferError, Misfit, OutputView, Outputs, ParameterValue};
 use crate::kserve::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
-use crate::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
+use crate::kserve_grpc::control::{Control, SAMPLE_LIMIT};
 use crate::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
 use crate::kserve_grpc::proto::{InferReply, put_parameter};
 use crate::wire::protobuf::put_bytes;
@@ -19,16 +21,16 @@ impl RegionCalls for Control {
         self.0.address()
     }
 
-    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
+    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64, limit: Duration) -> Result<(), InferError> {
         let (name, byte_size) = (name.to_owned(), bytes);
         match handle {
             Handle::System { key } => {
                 let request = SystemRegister { name, key: key.to_owned(), offset: 0, byte_size };
-                self.call("SystemSharedMemoryRegister", &request, CALL_LIMIT).map(|_: Empty| ())
+                self.call("SystemSharedMemoryRegister", &request, limit).map(|_: Empty| ())
             }
             Handle::Cuda { device, raw } => {
                 let request = CudaRegister { name, raw_handle: raw.to_vec(), device_id: device.into(), byte_size };
-                self.call("CudaSharedMemoryRegister", &request, CALL_LIMIT).map(|_: Empty| ())
+                self.call("CudaSharedMemoryRegister", &request, limit).map(|_: Empty| ())
             }
         }
     }

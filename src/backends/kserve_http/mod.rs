@@ -37,7 +37,7 @@ use crate::backend::{
     ModelControl, Network, ServerIdentity, Threading,
 };
 use crate::engine::http1::{self, Headers, Patience, Questions};
-use crate::engine::{Route, ServerWait, advice};
+use crate::engine::{Reminder, Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::kserve::extensions::Extensions;
 use crate::kserve::regions::Registry;
@@ -96,14 +96,16 @@ impl HttpBackend {
         let metrics = MetricsSource::new(connection, &endpoint)?;
         let compression = connection.protocol.compression();
         let format = Format { endpoint, headers, json_inputs: false, json_outputs: false, compression };
+        let registry = Arc::new(Registry::new(control.clone()));
+        let regions = Arc::clone(&registry);
         let mut backend = Self {
-            registry: Arc::new(Registry::new(control.clone())),
+            registry,
             templates: Mutex::new(None),
             extensions: Extensions::default(),
             server: None,
             falls_back: false,
             batches: false,
-            route,
+            route: route.reminding(Reminder::new(move || regions.register_again())),
             format: Arc::new(format.clone()),
             control,
             metrics,

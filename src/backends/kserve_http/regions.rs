@@ -1,5 +1,7 @@
 //! Shared memory over HTTP.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
@@ -17,7 +19,7 @@ impl RegionCalls for Questions {
         self.url()
     }
 
-    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
+    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64, limit: Duration) -> Result<(), InferError> {
         let (kind, body) = match handle {
             Handle::System { key } => (Kind::System, json!({"key": key, "offset": 0, "byte_size": bytes})),
             Handle::Cuda { device, raw } => {
@@ -25,7 +27,7 @@ impl RegionCalls for Questions {
                 (Kind::Cuda, json!({"raw_handle": raw, "device_id": device, "byte_size": bytes}))
             }
         };
-        send(self, &path(self, kind, name, "register"), &body.to_string(), Patience::Setup)
+        send(self, &path(self, kind, name, "register"), &body.to_string(), Patience::Within(limit))
     }
 
     fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {

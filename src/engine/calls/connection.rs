@@ -157,7 +157,8 @@ impl<M: Method> MultiplexedConnection<M> {
 
     /// Goes on with the connection that is being made.
     fn go_on_opening(&mut self, opening: Opening, exchanges: &mut Exchanges) {
-        match opening.proceed(&self.plan.route.connector) {
+        let route = &self.plan.route;
+        match opening.proceed(&route.connector).and_then(|progress| route.reminded(progress)) {
             Ok(Progress::Pending(further)) => self.opening = Some(further),
             Ok(Progress::Made(line)) => self.opened(line),
             Err(error) => self.unreachable(error, exchanges),

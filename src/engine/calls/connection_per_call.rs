@@ -85,20 +85,20 @@ impl<M: Method> ConnectionPerCall<M> {
         }
         match Opening::start(&self.plan.route.connector, Stamp::now().plus_duration(RECONNECT_LIMIT)) {
             Ok(opening) => self.go_on_opening(slot, number, opening, exchanges),
-            Err(error) => self.fail_to_connect(slot, error, exchanges),
+            Err(error) => self.fail_to_connect(slot, number, error, exchanges),
         }
     }
 
     /// Goes on connecting, and sends the call once there is a connection.
     fn go_on_opening(&mut self, slot: usize, number: usize, opening: Opening, exchanges: &mut Exchanges) {
-        let line = &mut self.lines[number];
-        match opening.proceed(&self.plan.route.connector) {
+        let (line, route) = (&mut self.lines[number], &self.plan.route);
+        match opening.proceed(&route.connector).and_then(|progress| route.reminded(progress)) {
             Ok(Progress::Pending(further)) => match self.poller.watch(&further, number, further.awaited()) {
                 Ok(()) => {
                     self.opening_due = self.opening_due.min(further.due());
                     line.opening = Some(further);
                 }
-                Err(error) => self.fail_to_connect(slot, failure(&error), exchanges),
+                Err(error) => self.fail_to_connect(slot, number, failure(&error), exchanges),
             },
             Ok(Progress::Made(socket)) => {
                 line.socket = Some(socket);
@@ -107,13 +107,14 @@ impl<M: Method> ConnectionPerCall<M> {
                 self.unreachable = None;
                 self.send(slot, number, exchanges);
             }
-            Err(error) => self.fail_to_connect(slot, error, exchanges),
+            Err(error) => self.fail_to_connect(slot, number, error, exchanges),
         }
     }
 
     /// No others are begun for a moment: slots do not each ask a server that refuses. One that has hung up may take the next.
-    fn fail_to_connect(&mut self, slot: usize, error: InferError, exchanges: &mut Exchanges) {
+    fn fail_to_connect(&mut self, slot: usize, number: usize, error: InferError, exchanges: &mut Exchanges) {
         use ConnectionFault::{Closed, Reset};
+        self.lines[number].tallied.refuse();
         if !matches!(error.code, backend::ErrorCode::Connection(Closed | Reset)) {
             self.unreachable = Some((Stamp::now().plus_duration(RETRY_PAUSE), error.clone()));
         }
@@ -171,7 +172,10 @@ impl<M: Method> ConnectionPerCall<M> {
         let received = self.receive(slot, number, exchanges);
         match received {
             _ if !exchanges.is_outstanding(slot) => {}
-            Err(error) => fail(slot, error, exchanges),
+            Err(error) => {
+                self.lines[number].tallied.end_idle();
+                fail(slot, error, exchanges);
+            }
             Ok(()) if self.lines[number].is_sent => self.write(slot, number, exchanges),
             Ok(()) => self.send(slot, number, exchanges),
         }

@@ -107,6 +107,7 @@ pub fn open<M: Method + 'static>(
     spec: &ClientSpec,
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
+    plan.route.remind_early();
     let limit = plan.route.limit;
     if plan.route.renew {
         let transport = ConnectionPerCall::new(method, plan, spec.connections)?;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::serial::common::Common;
-use crate::{Connecting, Progress, Stream, closed, wait_for};
+use crate::{Connecting, Progress, Stream, closed, failure, wait_for};
 
 /// A connection that is being made for a request that waits for it, if one is.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Attempt {
             return Err(error);
         }
         let begun = Connecting::start(&common.route.connector, Common::connect_by());
-        self.0 = Some(begun.map_err(|error| common.unreachable(&error))?);
+        self.0 = Some(begun.map_err(|error| common.unreachable(failure(&error)))?);
         Ok(())
     }
 
@@ -45,7 +45,8 @@ impl Attempt {
                 }
                 (progress, _) => Ok(progress),
             });
-        match progress.map_err(|error| common.unreachable(&error))? {
+        let reminded = progress.map_err(|error| failure(&error)).and_then(|progress| common.route.reminded(progress));
+        match reminded.map_err(|error| common.unreachable(error))? {
             Progress::Pending(further) => {
                 self.0 = Some(further);
                 Ok(None)

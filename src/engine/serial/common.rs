@@ -1,12 +1,11 @@
 //! [`Common`]: state shared by all connections of a client.
 
 use std::cell::RefCell;
-use std::io;
 use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::{Poller, Route, failure};
+use crate::{Poller, Route};
 
 /// How long a connection may take that is made while requests are under way, as long as most clients wait for one: a server
 /// whose queue of connections is full drops attempts, and the kernel repeats them after 1 s, 3 s, 7 s and 15 s. Requests that
@@ -36,8 +35,7 @@ impl Common {
     }
 
     /// An attempt has failed; returns the error of its request.
-    pub(super) fn unreachable(&self, error: &io::Error) -> InferError {
-        let error = failure(error);
+    pub(super) fn unreachable(&self, error: InferError) -> InferError {
         *self.unreachable.borrow_mut() = Some((Stamp::now().plus_duration(RETRY_PAUSE), error.clone()));
         error
     }

@@ -448,8 +448,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&listener.local_addr().unwrap().to_string(), 0).unwrap();
         let connector = Arc::new(Connector::new(endpoint, None));
-        let mut common =
-            Common::new(Route { connector, reconnect: false, renew: false, limit: None, tally: Arc::default() });
+        let mut common = Common::new(Route {
+            connector,
+            reconnect: false,
+            renew: false,
+            limit: None,
+            tally: Arc::default(),
+            reminder: None,
+        });
         common.poller = poller;
         let mut line = SerialConnection::new(&common, 0);
         line.connect(&common, Duration::from_secs(5)).unwrap();

@@ -114,6 +114,7 @@ pub fn open<D: Dialogue + 'static>(
     spec: &ClientSpec,
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
+    route.remind_early();
     let limit = route.limit;
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);

@@ -48,6 +48,36 @@ fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
     }
 }
 
+/// A new process knows nothing of the regions that the one before was given.
+#[test]
+fn timed_a_server_that_comes_back_is_given_its_shared_memory_again() {
+    let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
+    let Some(mut server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        for load in ["--async", "--sync --connections new"] {
+            let memory = "--reconnect --shared-memory system --output-shared-memory-size 4096 --max-errors 100%";
+            let stages = "--stage concurrency:8:4s --stage concurrency:8:1s";
+            let before = server.executed("brief");
+            let program = server.program(protocol, "brief").args(memory).args(stages).args(load);
+            let running = program.start();
+            let mine = format!("/triton-bench-{}-", running.id());
+            server.wait_for_load("brief", before, Duration::from_secs(1));
+            server.kill();
+            server.restart();
+            let finished = running.finish();
+            server.wait_until_ready();
+            let report = finished.report_even_if_late();
+            let [first, second] = &report.levels[..] else { panic!("{}", report.text) };
+            assert!(first.failures("Connection") >= 8, "{protocol} {load}: {}", report.text);
+            assert!(!report.text.contains("Unable to find"), "{protocol} {load}: {}", report.text);
+            assert!(!second.text.contains("Failed"), "{protocol} {load}: {}", report.text);
+            assert!(second.client_number("Throughput") > 100.0, "{protocol} {load}: {}", report.text);
+            let status = server.get("/v2/systemsharedmemory/status").expect("the server answers");
+            assert!(!status.contains(&mine), "{protocol} {load}: {status}");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_is_not_there_yet_is_waited_for() {
     let repository = Repository::of(&[Model::identity("m")]);

@@ -2,7 +2,8 @@
 //!
 //! A region of inputs is registered once, for all clients; the outputs of each slot have their own region. Names carry
 //! our process id and a number drawn at start, because several programs may use one server, and those in containers may
-//! have the same process id. The protocol implements the calls: [`RegionCalls`].
+//! have the same process id. The protocol implements the calls: [`RegionCalls`]. A server that is started again during a
+//! run knows no region any more: [`Registry::register_again`].
 
 mod forget;
 mod outputs;
@@ -10,9 +11,11 @@ mod unregister;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use base::debug;
 use parking_lot::Mutex;
 
 pub use self::forget::forget_all;
@@ -20,13 +23,19 @@ pub use self::outputs::{OutputLayout, OutputPlace, SlotOutputs};
 use self::unregister::Unregistration;
 use crate::backend::InferError;
 use crate::data::Payload;
+use crate::engine::is_unanswered;
 use crate::error::{Error, Result};
+use crate::kserve::refusals::Refusal;
 use crate::shm::{Placement, Region};
 
 /// Width of a slot's tag.
 pub const TAG_WIDTH: usize = 13;
 /// Number of clients, and of slots of each, with distinct tags.
 pub const TAGS: u32 = 1_000_000;
+/// How long a server may take for a region before the load.
+const SETUP_LIMIT: Duration = Duration::from_secs(10);
+/// The same when it is back during the load, which waits for it.
+const AGAIN_LIMIT: Duration = Duration::from_millis(1500);
 
 /// What a server needs to open a region.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +71,11 @@ pub trait RegionCalls: Send + Sync {
     /// The server, for messages.
     fn server(&self) -> String;
 
-    /// Registers a region of `bytes` bytes.
+    /// Registers a region of `bytes` bytes, for which the server may take `limit`.
     ///
     /// # Errors
     /// The server's reason if it refuses, or why there is no answer.
-    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError>;
+    fn register(&self, name: &str, handle: Handle<'_>, bytes: u64, limit: Duration) -> Result<(), InferError>;
 
     /// Unregisters a region.
     ///
@@ -99,6 +108,23 @@ impl Registration {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Registers it with a server that may know it.
+    fn register_again(&self) -> Result<(), InferError> {
+        match handle_of(&self.region) {
+            Ok((handle, _)) => self.calls.register(&self.name, handle, self.region.len() as u64, AGAIN_LIMIT),
+            Err(error) => Err(InferError::new("Memory", error.to_string())),
+        }
+    }
+}
+
+/// What a server needs to open a region, and its kind.
+fn handle_of(region: &Region) -> Result<(Handle<'_>, Kind)> {
+    match (region.placement(), region.key(), region.ipc_handle()?) {
+        (Placement::System, Some(key), _) => Ok((Handle::System { key }, Kind::System)),
+        (Placement::Cuda(device), _, Some(raw)) => Ok((Handle::Cuda { device, raw }, Kind::Cuda)),
+        (placement, ..) => Err(Error::machine(format!("a server cannot be given memory in {placement}"))),
+    }
 }
 
 impl Drop for Registration {
@@ -118,6 +144,10 @@ pub struct Registry {
     unregistration: Arc<Unregistration>,
     prefix: String,
     inputs: Mutex<HashMap<usize, Weak<Registration>>>,
+    /// All of them in their order; some are over.
+    registered: Mutex<Vec<Weak<Registration>>>,
+    /// Whether the server went away again while it was given all regions.
+    midway: AtomicBool,
     next_input: AtomicU32,
     next_client: AtomicU32,
 }
@@ -144,6 +174,8 @@ impl Registry {
             unregistration: Arc::default(),
             prefix,
             inputs: Mutex::default(),
+            registered: Mutex::default(),
+            midway: AtomicBool::new(false),
             next_input: AtomicU32::new(0),
             next_client: AtomicU32::new(0),
         }
@@ -196,13 +228,9 @@ impl Registry {
     }
 
     fn register(&self, name: String, region: Arc<Region>) -> Result<Arc<Registration>> {
-        let placement = region.placement();
-        let (handle, kind) = match (placement, region.key(), region.ipc_handle()?) {
-            (Placement::System, Some(key), _) => (Handle::System { key }, Kind::System),
-            (Placement::Cuda(device), _, Some(raw)) => (Handle::Cuda { device, raw }, Kind::Cuda),
-            _ => return Err(Error::machine(format!("a server cannot be given memory in {placement}"))),
-        };
-        self.calls.register(&name, handle, region.len() as u64).map_err(|error| {
+        let (handle, kind) = handle_of(&region)?;
+        self.calls.register(&name, handle, region.len() as u64, SETUP_LIMIT).map_err(|error| {
+            let placement = region.placement();
             let needs = match kind {
                 Kind::System => "share its /dev/shm with us",
                 Kind::Cuda => "see this GPU under this number, which a server without CUDA does not",
@@ -216,7 +244,39 @@ impl Registry {
         })?;
         let (calls, unregistration) = (Arc::clone(&self.calls), Arc::clone(&self.unregistration));
         forget::add(&name, kind, &calls);
-        Ok(Arc::new(Registration { name, kind, region, calls, unregistration }))
+        let registration = Arc::new(Registration { name, kind, region, calls, unregistration });
+        self.keep(&registration);
+        Ok(registration)
+    }
+
+    fn keep(&self, registration: &Arc<Registration>) {
+        let mut registered = self.registered.lock();
+        if registered.len() == registered.capacity() {
+            registered.retain(|registration| registration.strong_count() > 0);
+        }
+        registered.push(Arc::downgrade(registration));
+    }
+
+    /// Registers all regions again with a server that has come back. One that knows the first, the oldest, has not been started
+    /// again since, and knows them all. What it refuses it will refuse to each request, too, with its reason.
+    ///
+    /// # Errors
+    /// Why it does not answer.
+    pub fn register_again(&self) -> Result<(), InferError> {
+        let regions: Vec<_> = self.registered.lock().iter().filter_map(Weak::upgrade).collect();
+        // Then it may know the first without the others.
+        let midway = self.midway.swap(true, Ordering::Relaxed);
+        for registration in &regions {
+            match registration.register_again() {
+                Err(error) if is_unanswered(&error) => return Err(error),
+                Err(error) if Refusal::RegionKnown.is_in(&error.message) && !midway => break,
+                Err(error) => debug!("region '{}' is not registered again: {error}", registration.name),
+                Ok(()) => debug!("region '{}' is registered again", registration.name),
+            }
+        }
+        self.midway.store(false, Ordering::Relaxed);
+        self.unregistration.note_answer();
+        Ok(())
     }
 }
 
@@ -230,7 +290,10 @@ pub fn slot_tag(client: u32, slot: usize) -> [u8; TAG_WIDTH] {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
+    use crate::backend::ConnectionFault;
 
     /// Accepts the first `takes` regions, and records its calls.
     struct Server {
@@ -247,7 +310,7 @@ mod tests {
             "here:1".to_owned()
         }
 
-        fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
+        fn register(&self, name: &str, handle: Handle<'_>, bytes: u64, _: Duration) -> Result<(), InferError> {
             assert!(matches!(handle, Handle::System { key } if key.starts_with('/')) && bytes >= 64);
             let mut calls = self.calls.lock();
             calls.push(format!("+{name}"));
@@ -278,5 +341,73 @@ mod tests {
         let gone = calls.split_off(3);
         let came: Vec<_> = calls[..2].iter().map(|line| line.replace('+', "-")).collect();
         assert_eq!(gone, came);
+    }
+
+    /// Knows what it was given since it was started.
+    struct Restarted {
+        known: Mutex<Vec<String>>,
+        asked: AtomicUsize,
+        /// How many calls it answers.
+        answers: AtomicUsize,
+    }
+
+    impl Restarted {
+        fn restart(&self, answers: usize) {
+            self.known.lock().clear();
+            self.asked.store(0, Ordering::Relaxed);
+            self.answers.store(answers, Ordering::Relaxed);
+        }
+    }
+
+    impl RegionCalls for Restarted {
+        fn protocol(&self) -> &'static str {
+            "test"
+        }
+
+        fn server(&self) -> String {
+            "here:1".to_owned()
+        }
+
+        fn register(&self, name: &str, _: Handle<'_>, _: u64, _: Duration) -> Result<(), InferError> {
+            if self.asked.fetch_add(1, Ordering::Relaxed) >= self.answers.load(Ordering::Relaxed) {
+                return Err(InferError::new(ConnectionFault::TimedOut, "the server did not answer in time"));
+            }
+            let mut names = self.known.lock();
+            if names.iter().any(|other| other == name) {
+                return Err(InferError::new("Exists", format!("shared memory region '{name}' already in manager")));
+            }
+            names.push(name.to_owned());
+            Ok(())
+        }
+
+        fn unregister(&self, name: &str, _: Kind) -> Result<(), InferError> {
+            self.known.lock().retain(|other| other != name);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_server_that_has_forgotten_regions_gets_those_in_use_and_one_that_has_not_is_asked_once() {
+        let server = Restarted { known: Mutex::default(), asked: 0.into(), answers: usize::MAX.into() };
+        let server = Arc::new(server);
+        let registry = Registry::new(Arc::clone(&server) as Arc<dyn RegionCalls>);
+        let layout = Arc::new(outputs::tests::layout(&[4], 2));
+        let mut held: Vec<_> =
+            (0..5).map(|slot| registry.outputs(&layout, slot_tag(7, slot)).expect("it is taken")).collect();
+        let all = server.known.lock().clone();
+        registry.register_again().unwrap();
+        assert_eq!(server.asked.load(Ordering::Relaxed), 5 + 1);
+        server.restart(3);
+        registry.register_again().unwrap_err();
+        assert_eq!(*server.known.lock(), all[..3]);
+        // It knows the first, and not all.
+        server.answers.store(usize::MAX, Ordering::Relaxed);
+        registry.register_again().unwrap();
+        assert_eq!(*server.known.lock(), all);
+        held.remove(0);
+        server.restart(usize::MAX);
+        registry.register_again().unwrap();
+        assert_eq!(*server.known.lock(), all[1..]);
+        assert_eq!(server.asked.load(Ordering::Relaxed), 4);
     }
 }

@@ -32,6 +32,11 @@ impl Default for Unregistration {
 }
 
 impl Unregistration {
+    /// The server, which may have been silent, answers.
+    pub fn note_answer(&self) {
+        self.0.lock().silent = false;
+    }
+
     /// Unregisters a region through `ask`, repeatedly while the server says that it is in use. Returns whether it
     /// succeeded.
     pub fn ask(&self, mut ask: impl FnMut() -> Result<(), InferError>) -> bool {
@@ -91,13 +96,16 @@ mod tests {
         let started = Stamp::now();
         (0..50).for_each(|_| assert!(!unregistration.ask(|| refusal("HTTP 400", "currently in use"))));
         assert!(Stamp::now() - started < LIMIT * 3);
-        let mut asked = 0;
-        for _ in 0..3 {
-            assert!(!unregistration.ask(|| {
-                asked += 1;
-                refusal(ConnectionFault::TimedOut, "the server did not answer in time")
-            }));
+        for _ in 0..2 {
+            let mut asked = 0;
+            for _ in 0..3 {
+                assert!(!unregistration.ask(|| {
+                    asked += 1;
+                    refusal(ConnectionFault::TimedOut, "the server did not answer in time")
+                }));
+            }
+            assert_eq!(asked, 1);
+            unregistration.note_answer();
         }
-        assert_eq!(asked, 1);
     }
 }
