@@ -32,7 +32,7 @@ pub fn text(answer: &Answer) -> String {
     text.extend(answer.gate.as_ref().map(|gate| wrapped(&shown(&gate.words))));
     text += &wrapped(&shown(&answer.words));
     if let Some(missing) = &answer.missing {
-        text += &wrapped(&format!("  Not sure: {}", shown(&missing.text())));
+        text += &wrapped(&format!("  {}: {}", missing.label(), shown(&missing.text())));
         // Not wrapped: it is there to be copied.
         text.extend(missing.command.as_ref().map(|command| format!("    {}\n", shown(command))));
     }
@@ -44,7 +44,7 @@ pub fn markdown(answer: &Answer, inert: fn(&str) -> String) -> String {
     let gate = answer.gate.as_ref().map(|gate| format!("**{}.** ", inert(&gate.words))).unwrap_or_default();
     let mut text = format!("{gate}**{}**\n\n", inert(&answer.words));
     if let Some(missing) = &answer.missing {
-        let _ = writeln!(text, "Not sure: {}.\n", inert(&missing.text()));
+        let _ = writeln!(text, "{}: {}.\n", missing.label(), inert(&missing.text()));
         text.extend(missing.command.as_ref().map(|command| format!("    {}\n\n", shown(command))));
     }
     text
@@ -68,6 +68,7 @@ mod tests {
                 problem: "the interval of p99 at concurrency 2 contains the limit".to_owned(),
                 command: Some(command.trim_end().to_owned()),
                 seconds: Some(30),
+                is_certain: false,
             }),
             gate: Some(GateAnswer {
                 passed: true,

@@ -106,8 +106,17 @@ pub fn full_level_name(load: LevelLoad, distinction: Distinction) -> String {
     let Distinction { batch_size, repetition, input_bytes } = distinction;
     let batch = batch_size.map(|size| format!(", batch size {size}"));
     let repetition = repetition.map(|number| format!(", repetition {number}"));
-    let bytes = input_bytes.map(|bytes| format!(", inputs of {bytes} bytes"));
+    let bytes = input_bytes.map(|bytes| format!(", inputs of {}", number::binary(bytes)));
     [Some(level_name(load)), batch, repetition, bytes].into_iter().flatten().collect()
+}
+
+/// An amount of memory in a suitable unit: `49 MiB`, `23.5 GiB`.
+fn memory(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match UNITS.into_iter().find(|(_, power)| bytes >> power > 0) {
+        Some((unit, power)) => format!("{} {unit}", number::plain(bytes as f64 / 2_f64.powi(power as i32))),
+        None => format!("{bytes} B"),
+    }
 }
 
 /// The level's value.

@@ -3,16 +3,16 @@
 use crate::number::{percent, significant};
 use crate::result::Setup;
 use crate::result::summary::{GpuMetrics, HostMetrics};
-use crate::server_load;
+use crate::{memory, server_load};
 
-/// `GPUs 45.00%, processors 12.50%, memory 7 of 9 bytes, pending requests avg 1.5 (max 3)`, as far as it is known.
+/// `GPUs 45.00%, processors 12.50%, memory 6.5 GiB of 15.6 GiB, pending requests avg 1.5 (max 3)`, as far as it is known.
 pub fn text(host: &HostMetrics) -> String {
-    let memory = host.cpu_memory_used_bytes.zip(host.cpu_memory_total_bytes);
+    let of_memory = host.cpu_memory_used_bytes.zip(host.cpu_memory_total_bytes);
     let pending = host.pending_requests.zip(host.pending_requests_max);
     let parts = [
         host.gpu_utilization.map(|share| format!("GPUs {}", percent(share))),
         host.cpu_utilization.map(|share| format!("processors {}", percent(share))),
-        memory.map(|(used, total)| format!("memory {used} of {total} bytes")),
+        of_memory.map(|(used, total)| format!("memory {} of {}", memory(used), memory(total))),
         pending.map(|(mean, max)| format!("pending requests avg {} (max {})", significant(mean), significant(max))),
         host.first_response_ms.map(|mean| format!("first response avg {} ms", significant(mean))),
         host.cancelled_requests.map(|count| format!("{} cancelled", significant(count))),
@@ -39,14 +39,15 @@ mod tests {
         let load = ServerLoad { waiting: Some(MeanAndMax { mean: 0.5, max: 1.0 }), ..ServerLoad::default() };
         let host = HostMetrics {
             gpu_utilization: Some(0.45),
-            cpu_memory_used_bytes: Some(7),
-            cpu_memory_total_bytes: Some(9),
+            cpu_memory_used_bytes: Some(13 << 29),
+            cpu_memory_total_bytes: Some(16_750_372_454),
             pending_requests: Some(1.5),
             pending_requests_max: Some(3.0),
             load: Some(load),
             ..HostMetrics::default()
         };
-        let expected = "GPUs 45.00%, memory 7 of 9 bytes, pending requests avg 1.5 (max 3), waiting avg 0.5 (max 1)";
+        let expected =
+            "GPUs 45.00%, memory 6.5 GiB of 15.6 GiB, pending requests avg 1.5 (max 3), waiting avg 0.5 (max 1)";
         assert_eq!(text(&host), expected);
         assert_eq!(text(&HostMetrics::default()), "no figures");
     }

@@ -221,15 +221,17 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
             (None, Bounds { high: Some(high), .. }) => format!("95% confidence < {}", whole_us(high)),
             (None, _) => "interval not known".to_owned(),
         };
-    let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
-    format!("  {name} latency {latency} usec, {interval}{sure}\n")
+    format!("  {name} latency {latency} usec, {interval}{}\n", outcome_mark(level))
 }
 
 /// The end of a line whose level is not simply valid, or was disturbed.
 fn mark(level: &LevelSummary) -> String {
+    outcome_mark(level) + &disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(" [while {taken}]"))
+}
+
+fn outcome_mark(level: &LevelSummary) -> String {
     let outcome = Outcome::new(level);
-    let outcome = if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") };
-    outcome + &disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(" [while {taken}]"))
+    if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
 }
 
 fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {

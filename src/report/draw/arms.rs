@@ -12,6 +12,19 @@ const HALF: f64 = 3.5;
 /// Its length.
 const LENGTH: f64 = 6.0;
 
+/// What the head of an arm says.
+pub const BEYOND: &str = "goes on beyond the axis";
+
+/// The ends of arms as far as an axis has to reach: `by` times as far as any value; what is further is cut off and marked.
+pub fn near(values: &[f64], arms: impl Iterator<Item = Interval>, by: f64) -> Vec<f64> {
+    let positive = values.iter().filter(|value| value.is_finite() && **value > 0.0);
+    let (least, most) = positive.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(*value), high.max(*value)));
+    if most == 0.0 {
+        return Vec::new();
+    }
+    arms.flat_map(|arm| [arm.low, arm.high]).map(|end| end.clamp(least / by, most * by)).collect()
+}
+
 /// Draws the arms of points along one axis of a frame.
 pub struct Arms<'a> {
     /// The frame.
@@ -47,7 +60,7 @@ impl Arms<'_> {
             @for [tip, left, right] in heads {
                 path class={ "f" (self.colour.class) } fill=(self.colour.light)
                     d={ "M" (n(tip.0)) " " (n(tip.1)) "L" (n(left.0)) " " (n(left.1)) "L" (n(right.0)) " " (n(right.1)) "Z" } {
-                    title { "goes on beyond the axis" }
+                    title { (BEYOND) }
                 }
             }
         }
@@ -65,6 +78,10 @@ mod tests {
         let arms = Arms { frame: &frame, scale: Scale::Log { low: 1.0, high: 100.0 }, colour: of_kind(0) };
         let heads = |low, high| arms.level(5.0, Interval { low, high }).into_string().matches('Z').count();
         assert_eq!([heads(1.0, 100.0), heads(0.1, 10.0), heads(0.1, 1e3), heads(2.0, 101.0)], [0, 1, 2, 1]);
+        let arm = |low, high| std::iter::once(Interval { low, high });
+        assert_eq!(near(&[2.0, 4.0], arm(1.9, 5.0), 2.0), [1.9, 5.0], "all of it");
+        assert_eq!(near(&[2.0, 4.0, f64::NAN], arm(0.0, f64::INFINITY), 2.0), [1.0, 8.0], "as far as it is near");
+        assert!(near(&[0.0], arm(1.0, 2.0), 2.0).is_empty());
         let drawn = arms.upright(7.0, Interval { low: 10.0, high: 1e4 }).into_string();
         assert!(drawn.contains("M7 0L3.5 6L10.5 6Z"), "{drawn}");
     }

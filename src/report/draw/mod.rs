@@ -9,14 +9,16 @@ mod arms;
 mod axis;
 mod basics;
 mod labels;
+mod marks;
 mod scale;
 mod series;
 
-pub use arms::Arms;
+pub use arms::{Arms, BEYOND, near};
 pub use axis::{Axis, axes, grid};
 pub use basics::{
     Anchor, Colour, Frame, HEAT, KINDS, WIDTH, coloured, colours, dim, n, of_kind, of_order, picture, text,
 };
 pub use labels::{Labels, Spot};
+pub use marks::Mark;
 pub use scale::{Scale, Scales, Tick};
 pub use series::{Polyline, dash, peaks, spread, step_path};

@@ -106,8 +106,19 @@ fn log_ticks(low: f64, high: f64, about: usize) -> Vec<Tick> {
     let every = ((decades / about.max(1) as f64).ceil() as i32).max(1);
     let all = (first..=last).filter(|exponent| exponent % every == 0);
     let all = all.flat_map(|exponent| steps.iter().map(move |step| (step * 10_f64.powi(exponent), *step)));
-    let within = all.filter(|(value, _)| *value >= low * 0.999 && *value <= high * 1.001);
-    within.map(|(value, step)| Tick { value, minor: step != 1.0 && decades > 1.2 }).collect()
+    let within: Vec<(f64, f64)> = all.filter(|(value, _)| *value >= low * 0.999 && *value <= high * 1.001).collect();
+    if within.len() < 2 {
+        // Less than a step: round values as on a linear axis.
+        return Scale::Linear { low, high }
+            .ticks(about.min(4))
+            .into_iter()
+            .map(|tick| Tick { minor: false, ..tick })
+            .collect();
+    }
+    // Narrow screens have room for all if there are few powers of ten, of which one alone is no scale.
+    let powers = within.iter().filter(|(_, step)| *step == 1.0).count();
+    let minor = |step: f64| step != 1.0 && decades > 1.2 && powers > 1;
+    within.into_iter().map(|(value, step)| Tick { value, minor: minor(step) }).collect()
 }
 
 /// 1, 2 or 5 times a power of ten, so that about `about` steps fit.
@@ -161,6 +172,13 @@ mod tests {
         assert_eq!(values(Scale::Log { low: 1.0, high: 1e9 }, 4), [1.0, 1e3, 1e6, 1e9]);
         assert_eq!(Scale::of_latencies([0.0, 0.0].into_iter()), Scale::Linear { low: 0.0, high: 1.0 });
         assert_eq!(Scale::of_latencies([2.0, 3.0].into_iter()), Scale::Linear { low: 0.0, high: 3.0 });
+    }
+
+    #[test]
+    fn every_axis_says_where_it_is() {
+        assert_eq!(values(Scale::Log { low: 5.0e6, high: 9.0e6 }, 6), [5e6, 6e6, 7e6, 8e6, 9e6]);
+        let narrow = |low, high| Scale::Log { low, high }.ticks(6).iter().filter(|tick| !tick.minor).count();
+        assert_eq!([narrow(2e6, 5e7), narrow(1e6, 1e8)], [5, 3], "of 2, 5, 10, 20, 50 ms not 10 ms alone");
     }
 
     #[test]

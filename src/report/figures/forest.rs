@@ -3,9 +3,10 @@
 
 use maud::{Markup, html};
 
-use crate::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::figures::common::{Shown, full_name};
+use crate::draw::{Anchor, Arms, Axis, Frame, Mark, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
+use crate::figures::common::{Shown, figure_name, full_name, letter};
 use crate::number::short;
+use crate::result::Unit;
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::figures::FigureAt;
 use crate::result::rounds::Figure;
@@ -27,13 +28,12 @@ const TOP: f64 = 40.0;
 
 /// A row: what is compared with the reference, and the change.
 struct Row {
-    /// What it and its neighbours are about, above them; empty where its own words say that.
+    /// What it and its neighbours are about, above them.
     group: String,
-    /// The figure, with the level where no group has it.
+    /// The figure.
     words: String,
-    /// The number, from 0, of what is compared, and its name.
+    /// The number, from 0, of what is compared.
     other: usize,
-    name: String,
     ratio: f64,
     interval: Option<Interval>,
     verdict: Direction,
@@ -45,14 +45,19 @@ pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
     let (first, others) = results.split_first()?;
     let asked: Vec<f64> = first.result.setup.measurement.asked_percentiles().collect();
     match (&first.result.variants, others.is_empty()) {
-        (Some(variants), true) => picture_of(of_variants(variants, &asked), variants.rounds.margin),
-        _ => picture_of(of_results(first, others, &asked), MARGIN),
+        (Some(variants), true) => {
+            let reference = variants.variants.first().map(|first| shown(&first.name).into_owned()).unwrap_or_default();
+            picture_of(of_variants(variants, &asked), &reference, variants.rounds.margin)
+        }
+        _ => picture_of(of_results(first, others, &asked), &format!("{} {}", letter(0), first.name), MARGIN),
     }
 }
 
-/// Whether a figure is drawn: of the percentiles only the few of tables with many figures, and those that the run was asked for.
-fn is_reported(point: Option<Point>, asked: &[f64]) -> bool {
-    match point {
+/// Whether a figure is drawn: of the percentiles only the few of tables with many figures, and those that the run was asked
+/// for; no bandwidths, which change as the throughput does.
+fn is_reported(figure_at: FigureAt, asked: &[f64]) -> bool {
+    match figure_at.point {
+        _ if figure_at.figure.unit == Unit::BytesPerSecond => false,
         Some(Point::Percentile(percentile)) => FEW_PERCENTILES.contains(&percentile) || asked.contains(&percentile),
         _ => true,
     }
@@ -63,20 +68,12 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
     for (other, run) in others.iter().enumerate() {
         for change in changes(first.result, run.result, MARGIN) {
             let level = full_name(change.load, change.distinction);
-            rows.extend(change.figures.into_iter().filter(|change| is_reported(change.figure_at.point, asked)).map(
-                |change| {
-                    let Change { figure_at, ratio, interval, verdict, .. } = change;
-                    Row {
-                        group: String::new(),
-                        words: format!("{level} {}", figure_at.short()),
-                        other,
-                        name: run.name.clone(),
-                        ratio,
-                        interval,
-                        verdict,
-                    }
-                },
-            ));
+            let group = format!("{} {}, {level}", letter(other + 1), cut(&run.name));
+            let drawn = change.figures.into_iter().filter(|change| is_reported(change.figure_at, asked));
+            rows.extend(drawn.map(|change| {
+                let Change { figure_at, ratio, interval, verdict, .. } = change;
+                Row { group: group.clone(), words: figure_name(figure_at), other, ratio, interval, verdict }
+            }));
         }
     }
     rows
@@ -86,32 +83,23 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &result.cells {
         for compared in result.comparisons(cell) {
-            let (other, several) = (compared.variant - 1, result.variants.len() > 2);
-            let name = result.variants[compared.variant].name.clone();
+            let other = compared.variant - 1;
             let level = cell.loads.get(compared.variant).map(|load| full_name(*load, cell.distinction()));
-            let level = level.unwrap_or_default();
-            let grouped = several || cell.size.is_some();
-            let group = if grouped { format!("{}, {level}", cut(&shown(&name))) } else { String::new() };
+            let group =
+                format!("{}, {}", cut(&shown(&result.variants[compared.variant].name)), level.unwrap_or_default());
             rows.extend(compared.figures.into_iter().filter_map(|change| {
                 let Figure::Client(statistic) = change.figure else { return None };
+                let figure_at = FigureAt::of_statistic(statistic);
                 let FigureChange { ratio, interval, verdict, .. } = change;
-                let words = if grouped { statistic.name() } else { format!("{level} {}", statistic.name()) };
-                is_reported(FigureAt::of_statistic(statistic).point, asked).then(|| Row {
-                    group: group.clone(),
-                    words,
-                    other,
-                    name: name.clone(),
-                    ratio,
-                    interval,
-                    verdict,
-                })
+                let row = Row { group: group.clone(), words: figure_name(figure_at), other, ratio, interval, verdict };
+                is_reported(figure_at, asked).then_some(row)
             }));
         }
     }
     rows
 }
 
-fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
+fn picture_of(mut rows: Vec<Row>, reference: &str, margin: f64) -> Option<Markup> {
     rows.retain(|row| row.ratio > 0.0);
     let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
@@ -126,7 +114,8 @@ fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
     let lines = Lines::new(&rows);
     let frame = Frame { left: 182.0, top: TOP, width: 240.0, height: PITCH * lines.count as f64 };
     let x = Scale::Log { low: (-most * 1.05).exp(), high: (most * 1.05).exp() };
-    let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: "change" };
+    let title = format!("change from {}", cut(reference));
+    let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: &title };
     let none = Axis { scale: x, ticks: Vec::new(), label: &percent, title: "" };
     let band = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| frame.x(x.position(ratio)));
     let content = html! {
@@ -134,7 +123,8 @@ fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
         (dim((band[0] + band[1]) / 2.0, frame.top - 8.0, Anchor::Middle, "counts as no change"))
         (axes(&frame, &axis, &none))
         @for (line, row) in lines.headings.iter().map(|(line, row)| (line, &rows[*row])) {
-            (coloured(4.0, lines.middle(*line) + 4.0, Anchor::Start, of_kind(row.other + 1), &row.group))
+            (Mark::of_line(row.other + 1).at(8.0, lines.middle(*line), ""))
+            (coloured(18.0, lines.middle(*line) + 4.0, Anchor::Start, of_kind(row.other + 1), &row.group))
         }
         @for (line, row) in lines.rows.iter().zip(&rows) { (draw_row(&frame, x, lines.middle(*line), row)) }
         @if left_out > 0 { (dim(4.0, frame.bottom() + 42.0, Anchor::Start, &format!("{left_out} more are left out"))) }
@@ -155,8 +145,7 @@ impl Lines {
     fn new(rows: &[Row]) -> Self {
         let mut lines = Self { count: 0, rows: Vec::new(), headings: Vec::new() };
         for (number, row) in rows.iter().enumerate() {
-            let before = number.checked_sub(1).map_or("", |before| rows[before].group.as_str());
-            if !row.group.is_empty() && row.group != before {
+            if number == 0 || row.group != rows[number - 1].group {
                 lines.headings.push((lines.count, number));
                 lines.count += 1;
             }
@@ -201,29 +190,23 @@ fn percent(ratio: f64) -> String {
 }
 
 /// A change in few letters: `+1.3 %`, `+130 %`, `× 13.1`.
-fn change(ratio: f64) -> String {
+pub fn change(ratio: f64) -> String {
     match 100.0 * (ratio - 1.0) {
         percent if percent >= 1000.0 => format!("× {}", short(ratio)),
         percent if percent >= 99.95 => format!("{percent:+.0} %"),
+        percent if percent.abs() < 0.05 => "0.0 %".to_owned(),
         percent => format!("{percent:+.1} %"),
     }
 }
 
 fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
-    let Row { words, other, name, ratio, interval, verdict, .. } = row;
+    let Row { words, other, ratio, interval, verdict, .. } = row;
     let colour = of_kind(other + 1);
-    let position = |ratio: f64| frame.x(x.position(ratio));
-    let verdict = format!("{} {verdict}", change(*ratio));
     html! {
-        g {
-            title { (name) }
-            (text(frame.left - 8.0, at + 4.0, Anchor::End, words))
-            @if let Some(interval) = interval {
-                (Arms { frame, scale: x, colour }.level(at, *interval))
-            }
-            circle class={ "f" (colour.class) } cx=(n(position(*ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
-            (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &verdict))
-        }
+        (text(frame.left - 8.0, at + 4.0, Anchor::End, words))
+        @if let Some(interval) = interval { (Arms { frame, scale: x, colour }.level(at, *interval)) }
+        (Mark::of_line(other + 1).at(frame.x(x.position(*ratio)), at, ""))
+        (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &format!("{} {verdict}", change(*ratio))))
     }
 }
 
@@ -233,6 +216,7 @@ mod tests {
     use crate::figures::common::Shown;
     use crate::result::RunResult;
     use crate::result::setup::sample as plans;
+    use crate::result::summary::{LevelLoad, sample as levels};
     use crate::stats::Interval;
     use crate::variants::sample;
 
@@ -245,16 +229,35 @@ mod tests {
         assert!(drawn.contains(">throughput<") && !drawn.contains("beyond the axis"), "{drawn}");
         let row = |high: f64| super::Row {
             group: String::new(),
-            words: "c 1 p99".to_owned(),
+            words: "p99".to_owned(),
             other: 0,
-            name: String::new(),
             ratio: 2.0,
             interval: Some(Interval { low: 1.0, high }),
             verdict: crate::result::compare::Direction::Undecided,
         };
-        let drawn = |high| super::picture_of(vec![row(high)], 0.05).unwrap().into_string();
+        let drawn = |high| super::picture_of(vec![row(high)], "A", 0.05).unwrap().into_string();
         assert!(!drawn(500.0).contains("beyond the axis"), "an arm as long as this is on the axis");
         assert!(drawn(1e7).contains("beyond the axis"));
+    }
+
+    #[test]
+    fn rows_of_several_results_say_whose_they_are() {
+        let of = |ms: u64| {
+            let mut level = levels::level(LevelLoad::Concurrency(1), 1_000, ms * 1_000_000);
+            level.client.tensors.input = Some(64.0);
+            plans::result(&plans::setup(), &[level])
+        };
+        let [old, new, next] = [1, 2, 3].map(of);
+        let shown = [Shown::new("old", &old), Shown::new("new", &new), Shown::new("next", &next)];
+        let drawn = draw(&shown).unwrap().into_string();
+        assert!(
+            drawn.contains(">B new, c 1<") && drawn.contains(">C next, c 1<") && drawn.contains(">change from A old<"),
+            "{drawn}"
+        );
+        assert_eq!(drawn.matches(">mean latency<").count(), 2, "{drawn}");
+        assert!(!drawn.contains("bandwidth") && !drawn.contains(">in<"), "it changes as the throughput does: {drawn}");
+        let of_kind = |kind: usize| drawn.matches(&format!("mark f{kind}\"")).count();
+        assert!(of_kind(1) > 2 && of_kind(1) == of_kind(2), "a shape for each: {drawn}");
     }
 
     #[test]
@@ -263,6 +266,7 @@ mod tests {
             [0.001, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0].map(percent),
             ["÷ 1\u{202f}000", "-90 %", "-50 %", "0 %", "+200 %", "+900 %", "× 100"]
         );
-        assert_eq!([0.5, 1.0, 1.0126, 2.3, 13.06].map(change), ["-50.0 %", "+0.0 %", "+1.3 %", "+130 %", "× 13.1"]);
+        let changes = [0.5, 0.9996, 1.0, 1.0126, 2.3, 13.06].map(change);
+        assert_eq!(changes, ["-50.0 %", "0.0 %", "0.0 %", "+1.3 %", "+130 %", "× 13.1"]);
     }
 }

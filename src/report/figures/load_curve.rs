@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 
 use crate::draw::{
-    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, of_kind, picture,
-    spread,
+    Anchor, Arms, Axis, Frame, Labels, Mark, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, near, of_kind,
+    picture, spread,
 };
-use crate::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::figures::common::{Legend, Shown, figure_name, letter, level, with_requests};
 use crate::number::{rate, time};
+use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
 use crate::result::summary::{LevelSummary, StatisticEstimate};
@@ -15,13 +16,17 @@ use crate::result::{RunResult, answer};
 use crate::terms::{Statistic, TAIL};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
+/// The height without a legend.
+const HEIGHT: f64 = 352.0;
+/// Arms this many times as far as any point are on the axes; longer ones are cut off and marked.
+const REACH: f64 = 2.0;
 
 /// A line of points.
 struct Curve<'a> {
     name: String,
     statistic: Statistic,
-    colour: Colour,
-    dashes: &'static str,
+    /// Of its colour, dashes and marks.
+    number: usize,
     /// Whether levels follow from each other, which stages do not.
     joined: bool,
     levels: Vec<&'a LevelSummary>,
@@ -32,6 +37,12 @@ impl<'a> Curve<'a> {
     fn parts(&self) -> impl Iterator<Item = &[&'a LevelSummary]> {
         self.levels.chunk_by(|left, right| left.client.batch_size == right.client.batch_size)
     }
+
+    /// Where a level is in the picture.
+    fn position(&self, level: &LevelSummary, scales: Scales) -> (f64, f64) {
+        let Scales { x, y } = scales;
+        (FRAME.x(x.position(level.client.throughput())), FRAME.y(y.position(value(self.statistic, &level.client))))
+    }
 }
 
 /// For one result the median and the 99th percentile, or the percentile that it is judged by; for several only that, a
@@ -41,35 +52,38 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     if curves.iter().all(|curve| curve.levels.is_empty()) {
         return None;
     }
-    let latencies =
-        curves.iter().flat_map(|curve| curve.levels.iter().map(|level| value(curve.statistic, &level.client)));
-    let limits = shown.iter().filter_map(|run| run.result.setup.measurement.latency_threshold);
-    let mut limits: Vec<f64> = limits.map(|limit| limit.as_nanos() as f64).collect();
+    let mut limits: Vec<Limit> = shown.iter().filter_map(Limit::new).collect();
     limits.dedup();
-    let key = shown.first().and_then(|run| run.result.setup.measurement.percentile);
-    let key = key.map_or(Statistic::MeanLatency, Statistic::Percentile).name();
-    let y = Scale::of_latencies(latencies.chain(limits.iter().copied()));
-    let x =
-        Scale::from_zero(curves.iter().flat_map(|curve| curve.levels.iter().map(|level| level.client.throughput())));
+    let scales = scales(&curves, &limits);
+    let Scales { x, y } = scales;
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &rate, title: "throughput, inferences/s" };
     let upright = Axis { scale: y, ticks: y.ticks(6), label: &time, title: "latency" };
     let mut labels = Labels::within(FRAME.left, FRAME.right() + 6.0);
-    let position = |curve: &Curve<'_>, level: &LevelSummary| {
-        (FRAME.x(x.position(level.client.throughput())), FRAME.y(y.position(value(curve.statistic, &level.client))))
-    };
-    let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| position(curve, level)));
+    let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| curve.position(level, scales)));
     points.for_each(|(x, y)| labels.avoid(x, y));
-    let scales = Scales { x, y };
+    let legend = Legend { results: shown, marked: true };
     let content = html! {
-        (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
-        @for limit in &limits { (threshold(&mut labels, y, *limit, &key)) }
+        @for limit in &limits { (threshold(&mut labels, y, limit)) }
         @for curve in &curves { (draw_curve(curve, scales)) }
         @if let [_] = shown { (ring(&curves, scales)) }
-        (names(&curves, y))
+        (names(&curves, scales))
         (level_names(&mut labels, &curves, scales))
+        (legend.below(HEIGHT))
     };
-    Some(picture(352.0, "Latency against throughput, a point for each level", &content))
+    Some(picture(HEIGHT + legend.height(), "Latency against throughput, a point for each level", &content))
+}
+
+/// Both axes have every point, the limits, and the arms unless they are very long.
+fn scales(curves: &[Curve<'_>], limits: &[Limit]) -> Scales {
+    let all = || curves.iter().flat_map(|curve| curve.levels.iter().map(move |level| (curve.statistic, level)));
+    let arms = |statistic: Statistic, level: &LevelSummary| StatisticEstimate::find(&level.intervals, statistic);
+    let mut rates: Vec<f64> = all().map(|(_, level)| level.client.throughput()).collect();
+    rates.extend(near(&rates, all().filter_map(|(_, level)| arms(Statistic::Throughput, level)), REACH));
+    let mut latencies: Vec<f64> = all().map(|(statistic, level)| value(statistic, &level.client)).collect();
+    latencies.extend(near(&latencies, all().filter_map(|(statistic, level)| arms(statistic, level)), REACH));
+    latencies.extend(limits.iter().map(|limit| limit.ns));
+    Scales { x: Scale::from_zero(rates.into_iter()), y: Scale::of_latencies(latencies.into_iter()) }
 }
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
@@ -91,10 +105,9 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
         let mean = mean.then_some(Statistic::MeanLatency);
         let all = [Some(Statistic::Percentile(50.0)), mean, Some(high)].into_iter().flatten();
         let curve = |(number, statistic): (usize, Statistic)| Curve {
-            name: statistic.name(),
+            name: if statistic == Statistic::MeanLatency { "mean".to_owned() } else { statistic.name() },
             statistic,
-            colour: of_kind(number),
-            dashes: dash(number),
+            number,
             joined: joined(run),
             levels: levels(run.result),
         };
@@ -105,18 +118,31 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let curve = |(number, run): (usize, &Shown<'a>)| Curve {
         name: format!("{} {}", letter(number), statistic.name()),
         statistic,
-        colour: of_kind(number),
-        dashes: dash(number),
+        number,
         joined: joined(run),
         levels: levels(run.result),
     };
     shown.iter().enumerate().map(curve).collect()
 }
 
-/// The threshold line, and the latency that it applies to.
-fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
-    let at = FRAME.y(y.position(limit));
-    let words = format!("threshold for {key}: {}", time(limit));
+/// A threshold, and the latency that it applies to.
+#[derive(PartialEq)]
+struct Limit {
+    ns: f64,
+    key: String,
+}
+
+impl Limit {
+    fn new(run: &Shown<'_>) -> Option<Self> {
+        let plan = &run.result.setup.measurement;
+        let key = figure_name(FigureAt::of_statistic(plan.key_latency()));
+        Some(Self { ns: plan.latency_threshold?.as_nanos() as f64, key })
+    }
+}
+
+fn threshold(labels: &mut Labels, y: Scale, limit: &Limit) -> Markup {
+    let at = FRAME.y(y.position(limit.ns));
+    let words = format!("threshold for {}: {}", limit.key, time(limit.ns));
     let (left, right) = (FRAME.left + 6.0, FRAME.right() - 6.0);
     let spot = |x: f64, y: f64, anchor: Anchor| Spot { x, y, anchor };
     let spots =
@@ -132,31 +158,20 @@ fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
 
 fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
     let Scales { x, y } = scales;
-    let Curve { statistic, colour, dashes, .. } = curve;
-    let position = |level: &LevelSummary| {
-        (FRAME.x(x.position(level.client.throughput())), FRAME.y(y.position(value(*statistic, &level.client))))
-    };
-    let parts = curve.parts().map(|part| part.iter().map(|level| position(level)).collect::<Vec<(f64, f64)>>());
-    let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
+    let (statistic, colour) = (curve.statistic, of_kind(curve.number));
+    let parts = curve.parts().map(|part| part.iter().map(|level| curve.position(level, scales)).collect::<Vec<_>>());
+    let latencies = Arms { frame: &FRAME, scale: y, colour };
+    let rates = Arms { frame: &FRAME, scale: x, colour };
     html! {
         @for places in parts.filter(|_| curve.joined) {
-            (Polyline { colour: *colour, width: 1.5, dashes }.through(&places))
+            (Polyline { colour, width: 1.5, dashes: dash(curve.number) }.through(&places))
         }
         @for level in &curve.levels {
-            @let (at, up) = position(level);
-            @if let Some(interval) = StatisticEstimate::find(&level.intervals, *statistic) {
-                @let (low, high) = (FRAME.y(y.position(interval.low)), FRAME.y(y.position(interval.high)));
-                line class=(lines) x1=(n(at)) x2=(n(at)) y1=(n(low)) y2=(n(high)) stroke=(colour.light) stroke-width="1.2" {}
-            }
-            @if let Some(interval) = StatisticEstimate::find(&level.intervals, Statistic::Throughput) {
-                @let (low, high) = (FRAME.x(x.position(interval.low)), FRAME.x(x.position(interval.high)));
-                line class=(lines) x1=(n(low)) x2=(n(high)) y1=(n(up)) y2=(n(up)) stroke=(colour.light) stroke-width="1.2" {}
-            }
-            @let hollow = !Outcome::new(level).is_valid();
-            circle class=(if hollow { format!("hollow {lines}") } else { areas.clone() }) cx=(n(at)) cy=(n(up)) r="3.6"
-                fill=(if hollow { "#ffffff" } else { colour.light }) stroke=[hollow.then_some(colour.light)] {
-                title { (tip(level, *statistic)) }
-            }
+            @let (at, up) = curve.position(level, scales);
+            @if let Some(arm) = StatisticEstimate::find(&level.intervals, statistic) { (latencies.upright(at, arm)) }
+            @if let Some(arm) = StatisticEstimate::find(&level.intervals, Statistic::Throughput) { (rates.level(up, arm)) }
+            @let mark = Mark { hollow: !Outcome::new(level).is_valid(), ..Mark::of_line(curve.number) };
+            (mark.at(at, up, &tip(level, statistic)))
         }
     }
 }
@@ -168,48 +183,41 @@ fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
 
 /// A ring around the knee of the first line, on all lines.
 fn ring(curves: &[Curve<'_>], scales: Scales) -> Markup {
-    let Scales { x, y } = scales;
     let Some(knee) = curves.first().and_then(knee) else { return html! {} };
     let colour = of_kind(5);
     html! { @for curve in curves {
-        circle class=(format!("s{}", colour.class)) cx=(n(FRAME.x(x.position(knee.client.throughput()))))
-            cy=(n(FRAME.y(y.position(value(curve.statistic, &knee.client))))) r="7.5" fill="none" stroke=(colour.light) stroke-width="1.2" {
-            title { "the knee: " (self::level(knee)) }
-        }
+        @let (at, up) = curve.position(knee, scales);
+        circle class={ "knee s" (colour.class) } cx=(n(at)) cy=(n(up)) r="7.5" fill="none" stroke=(colour.light)
+            stroke-width="1.2" { title { "the knee: " (self::level(knee)) } }
     } }
 }
 
 fn tip(level: &LevelSummary, statistic: Statistic) -> String {
     let outcome = Outcome::new(level);
     let latency = time(value(statistic, &level.client));
-    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level), rate(level.client.throughput()), statistic.name())
+    let (name, figure) = (self::level(level), figure_name(FigureAt::of_statistic(statistic)));
+    format!("{name}: {} infer/s, {figure} {latency}, {outcome}", rate(level.client.throughput()))
 }
 
 /// On the right, at the height of each line's last point.
-fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
-    let last = |curve: &Curve<'_>| {
-        curve.levels.last().map_or(FRAME.top, |level| FRAME.y(y.position(value(curve.statistic, &level.client))))
-    };
+fn names(curves: &[Curve<'_>], scales: Scales) -> Markup {
+    let last = |curve: &Curve<'_>| curve.levels.last().map_or(FRAME.top, |level| curve.position(level, scales).1);
     let places = spread(&curves.iter().map(last).collect::<Vec<_>>(), 22.0, FRAME.top..=FRAME.bottom());
     html! {
         @for (curve, height) in curves.iter().zip(places) {
-            (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, curve.colour, &curve.name))
+            (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, of_kind(curve.number), &curve.name))
         }
     }
 }
 
 /// At the highest line, the load of each point, the ends first; those without room are left out.
 fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Markup {
-    let Scales { x, y } = scales;
     let Some(highest) = curves.last() else { return html! {} };
     let mut levels: Vec<&LevelSummary> = highest.levels.clone();
     levels.rotate_right(1);
     let mut names = Vec::new();
     for level in levels {
-        let (at, up) = (
-            FRAME.x(x.position(level.client.throughput())),
-            FRAME.y(y.position(value(highest.statistic, &level.client))),
-        );
+        let (at, up) = highest.position(level, scales);
         let (above, below) = ((up - 7.0).max(FRAME.top - 2.0), (up + 16.0).min(FRAME.bottom() - 4.0));
         let spot =
             |y: f64, anchor: Anchor| Spot { x: if anchor == Anchor::End { at - 7.0 } else { at + 7.0 }, y, anchor };
@@ -229,7 +237,60 @@ fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Mar
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::BEYOND;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{LevelLoad, sample};
+    use crate::stats::Interval;
+
+    fn result(requests: u64, arms: &[(Statistic, Interval)]) -> RunResult {
+        let mut level = sample::level(LevelLoad::Concurrency(1), requests, 10_000_000);
+        level.intervals = arms.iter().map(|(statistic, arm)| StatisticEstimate::new(*statistic, Some(*arm))).collect();
+        plans::result(&plans::setup(), &[level])
+    }
+
+    #[test]
+    fn lines_of_several_results_have_names_and_shapes() {
+        let [first, second, third] = [100, 200, 300].map(|requests| result(requests, &[]));
+        let shown = [Shown::new("old", &first), Shown::new("new", &second), Shown::new("next", &third)];
+        let drawn = draw(&shown).unwrap().into_string();
+        for name in [">A old<", ">B new<", ">C next<", ">A p99<", ">B p99<", ">C p99<"] {
+            assert_eq!(drawn.matches(name).count(), 1, "{name}: {drawn}");
+        }
+        // A point and an entry of the legend: circles, squares, triangles.
+        let of_kind = |kind: usize| drawn.split("<path").filter(|tag| tag.contains(&format!("mark f{kind}\""))).count();
+        assert_eq!([0, 1, 2].map(of_kind), [2, 2, 2], "{drawn}");
+        assert!(drawn.contains("viewBox=\"0 0 640 410\""), "there is room for the legend: {drawn}");
+        assert!(!draw(&shown[..1]).unwrap().into_string().contains(">A "));
+    }
+
+    #[test]
+    fn axes_have_every_arm_or_mark_it() {
+        let p99 = Statistic::Percentile(99.0);
+        let rate = Interval { low: 90.0, high: 140.0 };
+        let drawn = |high: f64| {
+            let latency = Interval { low: 9e6, high };
+            draw(&[Shown::new("r", &result(100, &[(Statistic::Throughput, rate), (p99, latency)]))])
+                .unwrap()
+                .into_string()
+        };
+        let near = drawn(16e6);
+        assert!(!near.contains(BEYOND) && near.contains(">150<"), "{near}");
+        let far = drawn(1e9);
+        assert_eq!(far.matches(BEYOND).count(), 1, "{far}");
+    }
+
+    #[test]
+    fn a_threshold_is_that_of_the_latency_that_its_own_result_is_judged_by() {
+        let judged = |percentile| {
+            let mut setup = plans::setup();
+            setup.measurement.percentile = percentile;
+            setup.measurement.latency_threshold = percentile.map(|_| std::time::Duration::from_millis(35));
+            plans::result(&setup, &[sample::level(LevelLoad::Concurrency(1), 100, 10_000_000)])
+        };
+        let (mean, tail) = (judged(None), judged(Some(95.0)));
+        let drawn = draw(&[Shown::new("a", &mean), Shown::new("b", &tail)]).unwrap().into_string();
+        assert!(drawn.contains("threshold for p95: 35 ms") && !drawn.contains("threshold for mean"), "{drawn}");
+    }
 
     #[test]
     fn the_knee_has_the_most_throughput_for_its_latency() {
@@ -240,8 +301,7 @@ mod tests {
         let curve = |levels: &'static [LevelSummary], joined: bool| Curve {
             name: String::new(),
             statistic: Statistic::Percentile(50.0),
-            colour: of_kind(0),
-            dashes: "",
+            number: 0,
             joined,
             levels: levels.iter().collect(),
         };

@@ -18,9 +18,9 @@ use maud::Markup;
 
 use crate::terms::Picture;
 
-pub use common::{Shown, full_name, letter, level, load};
+pub use common::{Shown, figure_name, full_name, letter, level, load, variant_figure};
 pub use failures::none as no_failures;
-pub use forest::MARGIN;
+pub use forest::{MARGIN, change};
 pub use pareto::draw as tuned;
 pub use rounds::draw as of_rounds;
 pub use sizes::{OverSize, draw as over_size};

@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use crate::draw::{
-    Anchor, Arms, Axis, Colour, Frame, Polyline, Scale, Tick, axes, coloured, dim, grid, n, of_kind, picture, spread,
+    Anchor, Arms, Axis, Frame, Mark, Polyline, Scale, Tick, axes, coloured, dim, grid, n, of_kind, picture, spread,
 };
+use crate::figures::common::variant_figure;
 use crate::number::{rate, short, time};
 use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantsResult};
@@ -49,7 +50,7 @@ pub fn draw(result: &VariantsResult, cell: &Cell) -> Option<Markup> {
     let bare = Axis { scale: x, ticks: Vec::new(), label: &short, title: "" };
     let y = tight(values.iter().map(|dot| dot.value));
     let label: &dyn Fn(f64) -> String = if figure.more_is_better() { &rate } else { &time };
-    let title = format!("{figure}, in each round");
+    let title = format!("{}, in each round", variant_figure(figure));
     let upright = Axis { scale: y, ticks: value_ticks(y), label, title: &title };
     let below = ratio_scale(&ratios, &sums);
     let reference = result.variants.first().map(|first| shown(&first.name).into_owned()).unwrap_or_default();
@@ -134,10 +135,6 @@ fn ratio_ticks(scale: Scale) -> Vec<Tick> {
     [1.0].into_iter().chain(ends.into_iter().filter(far)).map(|value| Tick { value, minor: false }).collect()
 }
 
-fn colour(variant: usize) -> Colour {
-    of_kind(variant)
-}
-
 /// A line between what was measured in the same round.
 fn pairs(values: &[Dot], x: Scale, y: Scale) -> Markup {
     let line = |round: &[Dot]| {
@@ -150,18 +147,14 @@ fn pairs(values: &[Dot], x: Scale, y: Scale) -> Markup {
 }
 
 fn draw_dot(frame: &Frame, dot: &Dot, x: Scale, y: Scale) -> Markup {
-    let colour = colour(dot.variant);
-    let class = if dot.counts { format!("f{}", colour.class) } else { format!("hollow s{}", colour.class) };
-    html! {
-        circle class=(class) cx=(n(frame.x(x.position(dot.round as f64)))) cy=(n(frame.y(y.position(dot.value)))) r="3.4"
-            fill=(if dot.counts { colour.light } else { "#ffffff" }) stroke=[(!dot.counts).then_some(colour.light)] {}
-    }
+    let mark = Mark { hollow: !dot.counts, ..Mark::of_line(dot.variant) };
+    mark.at(frame.x(x.position(dot.round as f64)), frame.y(y.position(dot.value)), "")
 }
 
 /// The line of no change.
 fn even(scale: Scale) -> Markup {
     let up = RATIOS.y(scale.position(1.0));
-    Polyline { colour: colour(0), width: 1.2, dashes: "5 3" }.through(&[(RATIOS.left, up), (RATIOS.right(), up)])
+    Polyline { colour: of_kind(0), width: 1.2, dashes: "5 3" }.through(&[(RATIOS.left, up), (RATIOS.right(), up)])
 }
 
 /// All rounds together: a ratio with its interval, behind the last round.
@@ -171,9 +164,9 @@ fn all(sums: &[Sum], share: f64, scale: Scale) -> Markup {
     let at = |number: usize| middle + step * (number as f64 + 0.5) - 13.0;
     html! {
         @for (number, sum) in sums.iter().enumerate() {
-            @let colour = colour(sum.variant);
-            @if let Some(interval) = sum.interval { (Arms { frame: &RATIOS, scale, colour }.upright(at(number), interval)) }
-            circle class={ "f" (colour.class) } cx=(n(at(number))) cy=(n(RATIOS.y(scale.position(sum.ratio)))) r="4.4" fill=(colour.light) {}
+            @let mark = Mark { times: 1.25, ..Mark::of_line(sum.variant) };
+            @if let Some(interval) = sum.interval { (Arms { frame: &RATIOS, scale, colour: mark.colour }.upright(at(number), interval)) }
+            (mark.at(at(number), RATIOS.y(scale.position(sum.ratio)), ""))
         }
         (dim(middle, RATIOS.bottom() + 20.0, Anchor::Middle, "all"))
         (ratio_names(sums, scale))
@@ -184,7 +177,7 @@ fn ratio_names(sums: &[Sum], scale: Scale) -> Markup {
     let wanted: Vec<f64> = sums.iter().map(|sum| RATIOS.y(scale.position(sum.ratio))).collect();
     let places = spread(&wanted, 22.0, RATIOS.top..=RATIOS.bottom());
     html! { @for (sum, height) in sums.iter().zip(places) {
-        (coloured(RATIOS.right() + 8.0, height + 4.0, Anchor::Start, colour(sum.variant), &format!("× {}", short(sum.ratio))))
+        (coloured(RATIOS.right() + 8.0, height + 4.0, Anchor::Start, of_kind(sum.variant), &format!("× {}", short(sum.ratio))))
     } }
 }
 
@@ -202,7 +195,7 @@ fn names(result: &VariantsResult, values: &[Dot], y: Scale) -> Markup {
         }
     };
     html! { @for ((variant, _), height) in ends.iter().zip(places) {
-        (coloured(VALUES.right() + 8.0, height + 4.0, Anchor::Start, colour(*variant), &name(*variant)))
+        (coloured(VALUES.right() + 8.0, height + 4.0, Anchor::Start, of_kind(*variant), &name(*variant)))
     } }
 }
 
@@ -224,7 +217,12 @@ mod tests {
         let mut study = sample::study(&[64]);
         study.cells[0].rounds[1].set_aside = true;
         let drawn = draw(&study, &study.cells[0]).unwrap().into_string();
-        assert_eq!(drawn.matches("<circle").count(), 8 * 3 + 1, "{drawn}");
+        assert_eq!(drawn.matches("class=\"mark ").count(), 8 * 3 + 1, "{drawn}");
+        let shapes = [0, 1].map(|kind| drawn.matches(&format!("mark f{kind}\"")).count());
+        assert!(
+            shapes.into_iter().all(|count| count > 5) && drawn.contains(">mean latency, in each round<"),
+            "{drawn}"
+        );
         assert_eq!(drawn.matches("hollow").count(), 3, "{drawn}");
         assert!(drawn.contains("× 2<") && drawn.contains("ratio to C API in the same round"), "{drawn}");
         study.cells[0].rounds.clear();

@@ -4,7 +4,8 @@
 use maud::{Markup, html};
 
 use crate::draw::{
-    Anchor, Arms, Axis, Colour, Frame, Polyline, Scale, Scales, Tick, axes, coloured, dash, n, of_kind, picture, spread,
+    Anchor, Arms, Axis, Colour, Frame, Mark, Polyline, Scale, Scales, Tick, axes, coloured, dash, of_kind, picture,
+    spread,
 };
 use crate::number::{bandwidth, binary, time};
 use crate::result::variants::{Cell, VariantsResult};
@@ -32,6 +33,8 @@ pub enum OverSize {
 struct Line {
     name: String,
     colour: Colour,
+    /// The number of its marks.
+    shape: usize,
     dashes: &'static str,
     is_bound: bool,
     points: Vec<Point>,
@@ -97,6 +100,7 @@ fn ways(result: &VariantsResult, cells: &[&Cell], quantity: OverSize) -> Vec<Lin
         Line {
             name: brief(&result.variants[number].name),
             colour: of_kind(if shared { number - TRANSPORTS } else { number }),
+            shape: number,
             dashes: dash(usize::from(shared)),
             is_bound: false,
             points: cells.iter().filter_map(point).collect(),
@@ -119,7 +123,7 @@ fn bounds(cells: &[&Cell], quantity: OverSize) -> Vec<Line> {
             Some(Point { size, value, interval: None })
         };
         let points = cells.iter().filter_map(point).collect();
-        Line { name: name.to_owned(), colour: of_kind(5), dashes, is_bound: true, points }
+        Line { name: name.to_owned(), colour: of_kind(5), shape: 0, dashes, is_bound: true, points }
     };
     let all = [
         line("memcpy", "2 3", |cell| Some(cell.bare?.memcpy_ns)),
@@ -150,16 +154,15 @@ fn draw_line(line: &Line, scales: Scales, show: &dyn Fn(f64) -> String) -> Marku
     let places: Vec<(f64, f64)> =
         line.points.iter().map(|point| (FRAME.x(x.position(point.size)), y.share(point.value))).collect();
     let arms = Arms { frame: &FRAME, scale: y, colour: line.colour };
-    let class = format!("f{}", line.colour.class);
+    let mark = Mark { shape: line.shape, colour: line.colour, hollow: false, times: 1.0 };
     html! {
         (Polyline { colour: line.colour, width: if line.is_bound { 1.2 } else { 1.6 }, dashes: line.dashes }
             .through(&within(&places)))
         @for point in line.points.iter().filter(|_| !line.is_bound) {
             @let at = FRAME.x(x.position(point.size));
             @if let Some(interval) = point.interval { (arms.upright(at, interval)) }
-            circle class=(class) cx=(n(at)) cy=(n(FRAME.y(y.position(point.value)))) r="3.4" fill=(line.colour.light) {
-                title { (line.name) " at " (binary(point.size as u64)) ": " (show(point.value)) }
-            }
+            @let tip = format!("{} at {}: {}", line.name, binary(point.size as u64), show(point.value));
+            (mark.at(at, FRAME.y(y.position(point.value)), &tip))
         }
     }
 }
@@ -203,7 +206,7 @@ mod tests {
     fn every_way_and_bound_is_a_line_over_the_sizes() {
         let mut study = sample::study(&[64, 4096, 1 << 20]);
         let drawn = draw(&study, 0, OverSize::Latency).unwrap().into_string();
-        assert_eq!(drawn.matches("<circle").count(), 6, "{drawn}");
+        assert_eq!(drawn.matches("class=\"mark ").count(), 6, "{drawn}");
         for part in [">64 B<", ">1 MiB<", ">memcpy<", ">C API + shm<", "latency of a request"] {
             assert!(drawn.contains(part), "{part}: {drawn}");
         }

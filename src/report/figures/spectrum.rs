@@ -8,11 +8,13 @@ use crate::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, Tick, WIDTH, axes, coloured, dash, dim, n,
     of_kind, of_order, picture, spread,
 };
-use crate::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, with_requests};
+use crate::figures::common::{Legend, MAX_LEVELS, Shown, chosen, letter, level, with_requests};
 use crate::number::time;
 use crate::result::summary::{Distribution, LevelSummary};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };
+/// The height without a legend.
+const HEIGHT: f64 = 372.0;
 /// Points of a line.
 const PLACES: usize = 120;
 /// With this probability the interval of a percentile from order statistics has no upper end.
@@ -40,13 +42,14 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         Axis { scale: x, ticks: shares(most as f64), label: &share, title: "share of requests that took no longer" };
     let upright = Axis { scale: y, ticks: y.ticks(7), label: &time, title: "latency" };
     let alone = curves.len() == 1;
+    let legend = Legend { results: shown, marked: false };
     let content = html! {
-        (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
         @for curve in &curves { (draw_curve(curve, Scales { x, y }, alone)) }
         (names(&curves, y))
+        (legend.below(HEIGHT))
     };
-    Some(picture(372.0, "Latency by percentile, a line for each level", &content))
+    Some(picture(HEIGHT + legend.height(), "Latency by percentile, a line for each level", &content))
 }
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
@@ -146,7 +149,9 @@ fn waiting(curve: &Curve<'_>, below: &[(f64, f64)], above: &[(f64, f64)]) -> Mar
 }
 
 fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
-    let last = |curve: &Curve<'_>| FRAME.y(y.position(curve.times.percentile_ns(100.0) as f64));
+    // Where a line ends: one request in all lies beyond.
+    let end = |times: &Distribution| times.percentile_ns(100.0 - 100.0 / (times.count() as f64).max(2.0)) as f64;
+    let last = |curve: &Curve<'_>| FRAME.y(y.position(end(curve.times)));
     let wanted: Vec<f64> = curves.iter().map(last).collect();
     let places = spread(&wanted, 22.5, FRAME.top - 2.0..=FRAME.bottom() - 4.0);
     let mut labels = Labels::within(0.0, WIDTH);
@@ -157,5 +162,27 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
                 g.t2[hidden] { (coloured(x, y, anchor, curve.colour, &curve.name)) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{LevelLoad, sample};
+
+    #[test]
+    fn a_line_has_its_name_where_it_ends() {
+        let mut level = sample::level(LevelLoad::Concurrency(1), 200, 1_000_000);
+        level.client.latency.histogram.record(20_000_000).unwrap();
+        let result = plans::result(&plans::setup(), &[level]);
+        let drawn = draw(&[Shown::new("r", &result)]).unwrap().into_string();
+        let y = |text: &str| {
+            text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>().parse::<f64>()
+        };
+        let name = y(drawn.split(">c 1<").next().unwrap().rsplit(" y=\"").next().unwrap()).unwrap();
+        let line = drawn.split("<path").last().unwrap().split(" d=\"").nth(1).unwrap().split('"').next().unwrap();
+        let end = y(line.rsplit(' ').next().unwrap()).unwrap();
+        assert!((name - 4.0 - end).abs() < 1.0, "{name} {end}: {drawn}");
     }
 }

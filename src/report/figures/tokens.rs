@@ -4,9 +4,9 @@
 use maud::{Markup, html};
 
 use crate::draw::{
-    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
+    Anchor, Axis, Colour, Frame, Labels, Mark, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
-use crate::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::figures::common::{Legend, Shown, letter, level, with_requests};
 use crate::number::{rate, short, time};
 use crate::result::RunResult;
 use crate::result::figures::FigureAt;
@@ -15,11 +15,15 @@ use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::terms::{self, FigureName, TAIL};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
+/// The height without a legend.
+const HEIGHT: f64 = 352.0;
 
 /// A line of points.
 struct Line<'a> {
     name: String,
     colour: Colour,
+    /// The number of its marks.
+    shape: usize,
     dashes: &'static str,
     points: Vec<Point<'a>>,
 }
@@ -54,11 +58,15 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
                     })
                     .collect();
                 points.sort_by(|left, right| left.x.total_cmp(&right.x));
-                let name = format!("{short} p{percentile}");
                 let several = shown.len() > 1;
                 lines.push(Line {
-                    name: if several { format!("{} {name}", letter(number)) } else { name },
+                    name: if several {
+                        format!("{} {short}", letter(number))
+                    } else {
+                        format!("{short} p{percentile}")
+                    },
                     colour: of_kind(if several { number } else { kind }),
+                    shape: if several { number } else { kind },
                     dashes: dash(if several { kind } else { order }),
                     points,
                 });
@@ -69,10 +77,11 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
         lines.iter().flat_map(|line| &line.points).any(|point| !matches!(point.level.load, LevelLoad::Concurrency(_)));
     let words = if is_rate { "load, requests/s" } else { "load, requests outstanding" };
     let y = Scale::of_latencies(lines.iter().flat_map(|line| line.points.iter().map(|point| point.y)));
+    let title = if shown.len() > 1 { format!("time, p{high}") } else { "time".to_owned() };
     drawn(
         shown,
         &lines,
-        &Axes { y, upright: &time, title: "time", words, name: "Times of tokens over the load", names_levels: false },
+        &Axes { y, upright: &time, title: &title, words, name: "Times of tokens over the load", names_levels: false },
     )
 }
 
@@ -81,6 +90,7 @@ pub fn interactivity(shown: &[Shown<'_>]) -> Option<Markup> {
     let lines = shown.iter().enumerate().map(|(number, run)| Line {
         name: if shown.len() > 1 { letter(number) } else { String::new() },
         colour: of_kind(number),
+        shape: number,
         dashes: dash(number),
         points: users(run.result),
     });
@@ -123,9 +133,9 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], layout: &Axes<'_>) -> Option<M
     let upright = Axis { scale: y, ticks: y.ticks(6), label: layout.upright, title: layout.title };
     let position = |point: &Point<'_>| (FRAME.x(x.position(point.x)), FRAME.y(y.position(point.y)));
     let ends: Vec<f64> = lines.iter().filter_map(|line| line.points.last()).map(|point| position(point).1).collect();
-    let names = spread(&ends, 18.0, FRAME.top..=FRAME.bottom());
+    let names = spread(&ends, 22.0, FRAME.top..=FRAME.bottom());
+    let legend = Legend { results: shown, marked: true };
     let content = html! {
-        (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
         @for line in &lines {
             (Polyline { colour: line.colour, width: 1.5, dashes: line.dashes }.through(
@@ -139,8 +149,9 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], layout: &Axes<'_>) -> Option<M
             (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, line.colour, &line.name))
         }
         @if layout.names_levels { (level_names(longest, &position)) }
+        (legend.below(HEIGHT))
     };
-    Some(picture(352.0, layout.name, &content))
+    Some(picture(HEIGHT + legend.height(), layout.name, &content))
 }
 
 /// The names of levels beside their points, the ends first; those without room are left out.
@@ -169,13 +180,9 @@ fn level_names(line: &Line<'_>, position: &dyn Fn(&Point<'_>) -> (f64, f64)) -> 
 
 fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, layout: &Axes<'_>) -> Markup {
     let hollow = !Outcome::new(point.level).is_valid();
-    let class = if hollow { format!("hollow s{}", line.colour.class) } else { format!("f{}", line.colour.class) };
-    html! {
-        circle class=(class) cx=(n(at)) cy=(n(up)) r="3.6" fill=(if hollow { "#ffffff" } else { line.colour.light })
-            stroke=[hollow.then_some(line.colour.light)] {
-            title { (level(point.level)) ": " (line.name) " " ((layout.upright)(point.y)) " at " (short(point.x)) }
-        }
-    }
+    let (level, value) = (level(point.level), (layout.upright)(point.y));
+    let mark = Mark { shape: line.shape, colour: line.colour, hollow, times: 1.0 };
+    mark.at(at, up, &format!("{level}: {} {value} at {}", line.name, short(point.x)))
 }
 
 #[cfg(test)]
@@ -189,7 +196,7 @@ mod tests {
     fn names_of_levels_keep_clear_of_each_other() {
         let levels = [1, 2, 4].map(|load| sample::level(LevelLoad::Concurrency(load), 100, 9_000_000));
         let points = levels.iter().map(|level| Point { level, x: 300.0, y: 100.0 }).collect();
-        let line = Line { name: String::new(), colour: of_kind(0), dashes: "", points };
+        let line = Line { name: String::new(), colour: of_kind(0), shape: 0, dashes: "", points };
         let crowded = level_names(&line, &|_| (300.0, 100.0)).into_string();
         let spots: std::collections::BTreeSet<&str> =
             crowded.split("<text").skip(1).map(|tag| tag.split('>').next().unwrap()).collect();
@@ -211,8 +218,11 @@ mod tests {
         };
         let result = plans::result(&plans::setup(), &[level(1), level(2), level(4)]);
         let drawn = times(&[Shown::new("a", &result)]).unwrap().into_string();
-        assert_eq!(drawn.matches("<circle").count(), 12, "{drawn}");
+        assert_eq!(drawn.matches("class=\"mark ").count(), 12, "{drawn}");
         assert!(drawn.contains("TTFT p99") && drawn.contains("ITL p50") && drawn.contains("requests outstanding"));
+        let both = times(&[Shown::new("old", &result), Shown::new("new", &result)]).unwrap().into_string();
+        assert!(both.contains(">A old<") && both.contains(">B new<") && both.contains(">B ITL<"), "{both}");
+        assert!(both.contains(">time, p99<") && !both.contains("ITL p50"), "{both}");
         let plain = plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 100, 9_000_000)]);
         assert!(times(&[Shown::new("a", &plain)]).is_none() && interactivity(&[Shown::new("a", &plain)]).is_none());
     }

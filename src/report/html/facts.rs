@@ -4,7 +4,9 @@ use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
 use crate::console::row;
-use crate::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
+use crate::figures::{
+    MARGIN, Part, Shown, change as signed, draw, figure_name, full_name, level, parts, rate, short, time,
+};
 use crate::html::parts::{percent, whose};
 use crate::html::{figure, shares};
 use crate::model::statistics::CountedTime;
@@ -15,7 +17,7 @@ use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 use crate::terms::{FEW_PERCENTILES, Picture};
-use crate::{generation, requirements as gate, sequences, sessions};
+use crate::{generation, memory, requirements as gate, sequences, sessions};
 
 /// Maximum number of failure reasons of a level.
 const MAX_REASONS: usize = 8;
@@ -31,8 +33,9 @@ pub fn sections(results: &[Shown<'_>]) -> Markup {
             h2 { "Failures" }
             @for number in 0..results.len() {
                 (whose(results, number))
-                @if let Some(drawn) = draw(Picture::Failures, results, number) { (figure(&drawn, "Failures a second, \
-                    stacked by reason.")) }
+                @if let Some(drawn) = draw(Picture::Failures, results, number) {
+                    (figure(&drawn, &[("", "Failures a second, stacked by reason.")]))
+                }
                 (failures(results[number].result))
             }
         }
@@ -170,10 +173,7 @@ fn instrument(result: &RunResult) -> Markup {
     let serves = levels.iter().any(|level| level.server_usage.is_some());
     let usage = |reading: Option<crate::machine::usage::Usage>| {
         reading.map_or("–".to_owned(), |usage| {
-            let memory = usage
-                .memory_bytes
-                .map(|bytes| format!(", {} MiB", short(bytes as f64 / f64::from(1 << 20))))
-                .unwrap_or_default();
+            let memory = usage.memory_bytes.map(|bytes| format!(", {}", memory(bytes))).unwrap_or_default();
             format!("{} CPU{memory}", short(usage.processors))
         })
     };
@@ -274,19 +274,19 @@ pub fn differences(results: &[Shown<'_>]) -> Markup {
 /// Every figure of levels that results have in common.
 pub fn comparison(results: &[Shown<'_>]) -> Markup {
     let Some((first, others)) = results.split_first() else { return html! {} };
-    let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+    let all: Vec<_> = others.iter().map(|run| (run, changes(first.result, run.result, MARGIN))).collect();
     html! {
-        @for run in others {
+        @for (run, changes) in all.iter().filter(|(_, changes)| !changes.is_empty()) {
             h3 { (run.name) " against " (first.name) }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } th.left { "figure" } th { (first.name) } th { (run.name) } th { "change" } th { "95 % interval" } th { "verdict" } } }
-                tbody { @for change in changes(first.result, run.result, MARGIN) {
+                tbody { @for change in changes {
                     @if change.figures.is_empty() {
                         @let [before, after] = change.outcomes;
                         tr { th { (full_name(change.load, change.distinction)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
                     }
                     @for figure in &change.figures { tr {
-                        th { (full_name(change.load, change.distinction)) } td.left { (figure.figure_at.short()) }
+                        th { (full_name(change.load, change.distinction)) } td.left { (figure_name(figure.figure_at)) }
                         @let unit = figure.figure_at.figure.unit;
                         td { (unit.show(figure.values[0])) } td { (unit.show(figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
@@ -298,7 +298,9 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                 } }
             } }
         }
-        p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as no change." }
+        @if all.iter().any(|(_, changes)| !changes.is_empty()) {
+            p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as no change." }
+        }
     }
 }
 
@@ -324,7 +326,6 @@ pub fn environments(results: &[Shown<'_>]) -> Markup {
 fn environment(result: &RunResult) -> Markup {
     let setup = &result.setup;
     let host = &setup.host;
-    let gib = |bytes: u64| format!("{} GiB", short(bytes as f64 / f64::from(1 << 30)));
     let facts = [
         ("program", format!("{} {}", setup.program.name, setup.program.version)),
         (
@@ -332,7 +333,7 @@ fn environment(result: &RunResult) -> Markup {
             setup.server.as_ref().map(|server| format!("{} {}", server.name, server.version)).unwrap_or_default(),
         ),
         ("backends", backends(setup)),
-        ("began", setup.began.to_string()),
+        ("began", setup.began.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
         ("processor", host.processor.clone().unwrap_or_default()),
         (
             "processors",
@@ -340,7 +341,7 @@ fn environment(result: &RunResult) -> Markup {
                 + &host.quota.map(|quota| format!(", quota {}", short(quota))).unwrap_or_default(),
         ),
         ("governor", host.governor.clone().unwrap_or_default()),
-        ("memory", host.memory_bytes.map(gib).unwrap_or_default()),
+        ("memory", host.memory_bytes.map(memory).unwrap_or_default()),
         ("kernel", host.kernel.clone().unwrap_or_default()),
         ("GPUs", host.gpus.join(", ")),
         ("seed", setup.seed.to_string()),

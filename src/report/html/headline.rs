@@ -1,20 +1,12 @@
-//! The top of a page: the answer to what was asked, and its figures as tiles.
+//! The top of a page: the answer to what was asked.
 
 use maud::{Markup, html};
 
-use crate::figures::rate;
 use crate::headline;
 use crate::html::Page;
-use crate::html::parts::percent;
-use crate::result::answer::{Answer, GateAnswer, ReportedFigure, Sureness};
+use crate::result::answer::{Answer, GateAnswer};
 use crate::result::checked::Judgement;
-use crate::result::figures::FigureAt;
-use crate::result::outcome::Outcome;
-use crate::result::{RunResult, Unit};
 use crate::stdio::shown;
-
-/// Most figures that are tiles.
-const MOST: usize = 6;
 
 /// The answers that a page gives: what a gate came to, how results differ, and what each of those says that the page is about.
 pub fn answers(page: &Page<'_>) -> Vec<Answer> {
@@ -32,7 +24,7 @@ pub fn sentence(answer: &Answer) -> Markup {
         }
         p.answer { (shown(&answer.words)) }
         @if let Some(missing) = &answer.missing {
-            p.sub { @if answer.sure != Sureness::Sure { span.badge.warn { "not sure" } " " } (shown(&missing.text())) }
+            p.sub { span.badge.warn { (missing.label().to_lowercase()) } " " (shown(&missing.text())) }
             @if let Some(command) = &missing.command { pre { (shown(command)) } }
         }
     }
@@ -45,36 +37,4 @@ fn gate_class(gate: &GateAnswer) -> &'static str {
         _ if gate.passed => "badge good",
         _ => "badge bad",
     }
-}
-
-/// The figures of an answer.
-pub fn tiles(answer: &Answer) -> Markup {
-    html! { @for figure in answer.figures.iter().take(MOST) { (tile(figure)) } }
-}
-
-fn tile(figure: &ReportedFigure) -> Markup {
-    let name = FigureAt::named(&figure.key).map_or_else(|| figure.key.clone(), FigureAt::short);
-    let name = if figure.unit == Unit::Ratio { format!("{name}, ratio") } else { name };
-    let value = figure.unit.show(figure.value);
-    let (number, unit) = value.split_once(' ').unwrap_or((&value, ""));
-    let interval = figure.interval.map(|interval| figure.unit.show_between(interval.low, interval.high));
-    html! {
-        div { dt { (name) } dd { (number) @if !unit.is_empty() { small { " " (unit) } } }
-            dd.note { (shown(&figure.subject)) @if let Some(interval) = interval { ": " (interval) } } }
-    }
-}
-
-/// Whether what is below can be believed, and how much failed.
-pub fn trust(result: &RunResult) -> Markup {
-    let levels = &result.levels;
-    let valid = levels.iter().filter(|level| Outcome::new(level).is_valid()).count();
-    let disturbed = levels.iter().filter(|level| level.disturbances.disturbed > 0).count();
-    let failed: u64 = levels.iter().map(|level| level.client.failed).sum();
-    let all: u64 = levels.iter().map(|level| level.client.requests + level.client.failed).sum();
-    html! { @if !levels.is_empty() {
-        div { dt { "failed" } dd { (percent(failed, all)) }
-            dd.note { (failed) " of " (rate(all as f64)) " requests" } }
-        div { dt { "valid levels" } dd { (valid) small { " of " (levels.len()) } }
-            dd.note { @if valid < levels.len() { "see below what to change" } @else if disturbed > 0 { (disturbed) " of them disturbed" } @else { "all can be believed" } } }
-    } }
 }

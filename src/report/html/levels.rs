@@ -193,20 +193,25 @@ pub fn verdicts(result: &RunResult) -> Markup {
             _ => groups.push((vec![level(summary)], outcome, words)),
         }
     }
+    let remarked = || result.levels.iter().filter(|level| !level.remarks.is_empty());
     html! {
-        h3 { "Verdicts" }
-        @if groups.is_empty() && !result.levels.is_empty() { p { (badge(Outcome::Valid)) " Every level can be believed." } }
-        @let remarked = result.levels.iter().filter(|level| !level.remarks.is_empty());
-        @for summary in remarked { @for remark in &summary.remarks {
+        @if !groups.is_empty() || remarked().next().is_some() { h3 { "Verdicts" } }
+        @for summary in remarked() { @for remark in &summary.remarks {
             p { b { (level(summary)) } " " span.note { (shown(&remark.text)) "." } }
         } }
         @if !groups.is_empty() {
             ul.verdicts { @for (names, outcome, words) in &groups { li {
                 b { (names.join(", ")) } " " (badge(*outcome))
-                @for [problem, remedy] in words { div { (shown(problem)) ". " span.note { "To change: " (remedy) "." } } }
+                @for [problem, remedy] in words { div { @if *problem != outcome.to_string() { (capital(&shown(problem))) ". " } span.note { "To change: " (remedy) "." } } }
             } } }
         }
     }
+}
+
+/// A sentence begins with a capital letter.
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// What is wrong with a level, and what to change, for each reason.
@@ -221,7 +226,7 @@ fn problems(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
     let limit = plan.latency_threshold.map(|limit| time(limit.as_nanos() as f64)).unwrap_or_default();
     let besides = match Outcome::new(level) {
         Outcome::OverThreshold => {
-            Some([format!("The latency is above the threshold of {limit}"), "a lower load".to_owned()])
+            Some([format!("The latency is above the threshold of {limit}"), "lower the load".to_owned()])
         }
         Outcome::Undecided => {
             let problem = format!("The confidence interval of the latency contains the threshold of {limit}");

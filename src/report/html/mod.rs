@@ -1,5 +1,6 @@
 //! The report as one self-contained page: no host, no script. It contains the result as JSON.
 
+mod captions;
 mod embed;
 mod facts;
 mod headline;
@@ -10,6 +11,7 @@ mod shares;
 mod stages;
 mod study;
 mod style;
+mod tiles;
 mod tune;
 mod variants;
 
@@ -19,7 +21,8 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::error::{Error, Result};
-use crate::figures::{Shown, draw, no_failures};
+use crate::figures::{Shown, draw, letter, no_failures};
+use crate::html::captions::Signs;
 use crate::html::parts::{change_class, whose};
 use crate::result::RunResult;
 use crate::stdio::{note, shown};
@@ -173,20 +176,12 @@ impl Page<'_> {
                     (facts::requirements(run.result))
                 }
             }
-            (picture(self.results, Picture::Throughput, "Latency against throughput",
-                "A point for each level; the arms of a cross are 95 % confidence intervals. Hollow points are levels that are not valid. \
-                Of a closed loop the ring is the knee, the level with the most throughput for its median latency."))
+            (picture(self.results, Picture::Throughput, "Latency against throughput", captions::THROUGHPUT))
             @if draw(Picture::Tokens, self.results, 0).is_some() {
-                (picture(self.results, Picture::Tokens, "Tokens over load",
-                    "Time to first token (TTFT) and inter token latency (ITL) of every level; hollow points are not valid."))
-                (picture(self.results, Picture::Interactivity, "Throughput against interactivity",
-                    "A point for each level: the tokens a second of all users together, against those that each of them sees. \
-                        Better is up and to the right."))
+                (picture(self.results, Picture::Tokens, "Tokens over load", captions::TOKENS))
+                (picture(self.results, Picture::Interactivity, "Throughput against interactivity", captions::INTERACTIVITY))
             }
-            (picture(self.results, Picture::Spectrum, "Latency by percentile",
-                "Every further nine has the same width. Where a line is dotted, too few requests lie beyond it to be \
-                    reliable. A thin line below that of an open loop is its service time, from the actual send; the \
-                    gap between them is time spent waiting to be sent."))
+            (picture(self.results, Picture::Spectrum, "Latency by percentile", captions::SPECTRUM))
             (over_time(self.results))
             (facts::sections(self.results))
         }
@@ -226,15 +221,25 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
             @let setup = &run.result.setup;
             p.sub { (service(&setup.service_kind)) " · " (loads::kind(&setup.mode)) " · "
                 time datetime=(setup.began) { (setup.began.strftime("%Y-%m-%d %H:%M UTC")) } }
-            @if page.results.len() > 1 {
-                p.sub { (page.results.len()) " results, each compared with " b { (page.results[0].name) } }
-            }
+            @if page.results.len() > 1 { (compared(page.results)) }
             @if run.result.interrupted { p.sub { b { (INTERRUPTED) } } }
             @let answers = headline::answers(page);
             @for answer in &answers { (headline::sentence(answer)) }
-            dl.tiles {
-                @if let Some(first) = answers.first() { (headline::tiles(first)) }
-                (headline::trust(run.result))
+            dl.tiles { (tiles::tiles(page, &answers)) }
+        }
+    }
+}
+
+/// Which results there are, by their letters in pictures.
+fn compared(results: &[Shown<'_>]) -> Markup {
+    html! {
+        p.sub {
+            @for (number, run) in results.iter().enumerate() {
+                @if number > 0 { ", " }
+                span.badge.letter { (letter(number)) } " " (run.name)
+            }
+            @if !crate::headline::comparisons(results).is_empty() {
+                @if results.len() > 2 { ". Each is compared with A." } @else { ". B is compared with A." }
             }
         }
     }
@@ -273,16 +278,18 @@ fn contents(body: &Markup) -> Markup {
     }
 }
 
-fn figure(drawn: &Markup, caption: &str) -> Markup {
+/// A picture, and what its signs mean.
+fn figure(drawn: &Markup, signs: Signs<'_>) -> Markup {
+    let caption = captions::caption(drawn, signs);
     html! { figure { (drawn) @if !caption.is_empty() { figcaption { (caption) } } } }
 }
 
-fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) -> Markup {
+fn picture(results: &[Shown<'_>], which: Picture, title: &str, signs: Signs<'_>) -> Markup {
     html! {
         section id=(which.name()) {
             h2 { (title) }
             @match draw(which, results, 0) {
-                Some(drawn) => (figure(&drawn, caption)),
+                Some(drawn) => (figure(&drawn, signs)),
                 None => p.none { "Nothing to show: no request succeeded." },
             }
         }
@@ -291,12 +298,12 @@ fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) ->
 
 /// What is specific to each result.
 fn over_time(results: &[Shown<'_>]) -> Markup {
-    let pictures = |which, caption: &str, none: &str| {
+    let pictures = |which, signs: Signs<'_>, none: &str| {
         html! {
             @for number in 0..results.len() {
                 (whose(results, number))
                 @match draw(which, results, number) {
-                    Some(drawn) => (figure(&drawn, caption)),
+                    Some(drawn) => (figure(&drawn, signs)),
                     None => p.none { (none) },
                 }
             }
@@ -305,18 +312,16 @@ fn over_time(results: &[Shown<'_>]) -> Markup {
     html! {
         section id="timeline" {
             h2 { "Over time" }
-            (pictures(Picture::Timeline, "Dark grey: warm-up and time between levels. Light grey: windows that do not \
-                count. A red bar marks disturbed windows. Where there are many windows, lines keep the extremes.",
-                "The result contains no windows."))
+            (pictures(Picture::Timeline, captions::TIMELINE, "The result contains no windows."))
         }
         section id="heatmap" {
             h2 { "Latency over time" }
-            (pictures(Picture::Heatmap, "How many requests took how long: modes and stalls that percentiles hide.",
+            (pictures(Picture::Heatmap, &[("", "How many requests took how long: modes and stalls that percentiles hide.")],
                 "The result contains no timeline."))
         }
         section id="waterfall" {
             h2 { "Where the time goes" }
-            (pictures(Picture::Waterfall, "Means. Unexplained time is shown as its own part.",
+            (pictures(Picture::Waterfall, &[("", "Means. Unexplained time is shown as its own part.")],
                 "This server does not report where a request's time goes."))
             @for (number, run) in results.iter().enumerate() {
                 (whose(results, number)) (facts::waterfall(run.result)) (stages::stages(run.result))
@@ -332,8 +337,8 @@ fn comparison(results: &[Shown<'_>]) -> Markup {
                 h2 { "Comparison" }
                 (facts::differences(results))
                 @match draw(Picture::Comparison, results, 0) {
-                    Some(drawn) => (figure(&drawn, "Ratios to the first result with 95 % intervals. Within these runs only: the same server, \
-                        started again, may differ by more.")),
+                    Some(drawn) => (figure(&drawn, &[("", "Changes from the first result with 95 % intervals. Within these runs only: the \
+                        same server, started again, may differ by more.")])),
                     None => p.none { "The results have no level in common that is valid in both." },
                 }
                 (facts::comparison(results))

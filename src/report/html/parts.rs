@@ -12,7 +12,7 @@ pub fn percent(part: u64, all: u64) -> String {
 
 /// The name of a result above its part, if there are several.
 pub fn whose(results: &[Shown<'_>], number: usize) -> Markup {
-    html! { @if results.len() > 1 { p.whose { span.badge.warn { (letter(number)) } " " (results[number].name) } } }
+    html! { @if results.len() > 1 { p.whose { span.badge.letter { (letter(number)) } " " (results[number].name) } } }
 }
 
 /// The classes of a change's verdict.

@@ -4,17 +4,12 @@
 use maud::{Markup, html};
 
 use crate::figures::{OverSize, of_rounds, over_size};
-use crate::html::{change_class, figure};
+use crate::html::{captions, change_class, figure};
 use crate::level_name;
 use crate::number::{bandwidth, binary, rate, time};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stdio::shown;
 use crate::variants::{Way, factor, interval, latency_word, levels_of, longer, ways};
-
-/// What a picture over sizes needs to be read.
-const BOUNDS: &str = "Grey: what one thread of this machine does with the same tensors and no server. memcpy copies the inputs once; \
-    loopback sends them over a TCP connection on this machine and the outputs back. Several requests at a time may do more. \
-    An arrowhead marks an interval that goes on beyond the axis.";
 
 /// Whether it was measured with several sizes.
 pub fn has_sizes(result: &VariantsResult) -> bool {
@@ -28,14 +23,14 @@ pub fn study(result: &VariantsResult) -> Markup {
         @for (number, load) in levels.iter().enumerate() {
             @let cells: Vec<&Cell> = result.cells.iter().filter(|cell| cell.loads.first() == Some(load)).collect();
             @if levels.len() > 1 { h3 { (level_name(*load)) } }
-            @if let Some(drawn) = over_size(result, number, OverSize::Bandwidth) { (figure(&drawn, BOUNDS)) }
+            @if let Some(drawn) = over_size(result, number, OverSize::Bandwidth) { (figure(&drawn, captions::BANDWIDTH)) }
             @if let Some(drawn) = over_size(result, number, OverSize::Latency) {
-                (figure(&drawn, "Geometric means over the rounds, with their 95 % intervals."))
+                (figure(&drawn, &[("", "Geometric means over the rounds, with their 95 % intervals.")]))
             }
             @if has_sizes(result) {
-                h3 { (latency_word(result)) " latency, as a multiple of " (first(result)) "'s" }
+                h3 { "Latency (" (latency_word(result)) "), as a multiple of " (first(result)) "'s" }
                 (by_size(&cells, result, &ratio))
-                h3 { "Inputs a second" }
+                h3 { "Bytes of inputs a second" }
                 (by_size(&cells, result, &|way: &Way<'_>| optional(way.bandwidth.input, bandwidth)))
             }
         }
@@ -81,7 +76,7 @@ fn one(result: &VariantsResult, cell: &Cell) -> Markup {
     let content = html! {
         (rows(result, cell))
         @if let Some(words) = longer(result, cell) { p.note { (words) "." } }
-        @if let Some(drawn) = of_rounds(result, cell) { (figure(&drawn, "Dots in a column were measured in the same round. Hollow ones do not count.")) }
+        @if let Some(drawn) = of_rounds(result, cell) { (figure(&drawn, captions::ROUNDS)) }
     };
     html! {
         @if result.cells.len() > 1 { details { summary { (load) (size) } (content) } } @else { h3 { (load) (size) } (content) }

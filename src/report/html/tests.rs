@@ -131,6 +131,62 @@ fn results_are_held_against_the_first() {
 }
 
 #[test]
+fn the_first_screen_tells_results_apart() {
+    let result = |ns| plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 1_000, ns)]);
+    let [old, new, next] = [1_000_000, 1_500_000, 2_000_000].map(result);
+    let page = text(&[("old", &old), ("new", &new), ("next", &next)]);
+    let top = page.split("<nav>").next().unwrap();
+    for part in [
+        "letter\">A</span> old",
+        "letter\">B</span> new",
+        "letter\">C</span> next",
+        "Each is compared with A",
+        "<dt>C next: mean latency",
+    ] {
+        assert!(top.contains(part), "{part}: {top}");
+    }
+    assert!(top.matches("<dt>").count() <= 6, "{top}");
+    let other = plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(2), 1_000, 1_000_000)]);
+    let page = text(&[("old", &old), ("other", &other)]);
+    assert!(page.contains("no level in common") && !page.contains("other against old"), "no table without rows");
+    assert!(!page.contains("is compared with A"));
+}
+
+#[test]
+fn what_is_well_is_said_once() {
+    let page = text(&[("r", &plans::result(&plans::setup(), &[level(1, 5)]))]);
+    assert!(page.contains("all can be believed") && !page.contains("Verdicts"), "the tile says it");
+    let mut broken_off = level(1, 5);
+    broken_off.verdict = Verdict::Invalid(vec![InvalidReason::Interrupted]);
+    let page = text(&[("r", &plans::result(&plans::setup(), &[broken_off]))]);
+    assert!(page.contains("Verdicts") && page.contains("To change: "));
+    assert!(!page.contains("<div>interrupted. ") && !page.contains("<div>Interrupted. "), "the badge says it");
+}
+
+#[test]
+fn variants_have_the_names_and_units_of_other_tables() {
+    let mut result = plans::result(&plans::setup(), &[]);
+    let mut variants = crate::variants::sample::study(&[64]);
+    variants.matrix = None;
+    variants.variants[0].flags = String::new();
+    result.variants = Some(variants);
+    let page = text(&[("r", &result)]);
+    let body = page.split("<script").next().unwrap();
+    assert!(body.contains("<th class=\"left\">mean latency</th>") && body.contains("as the run"), "{body}");
+    assert!(body.contains(" infer/s</td>") && !body.contains("usec") && !body.contains("infer/sec"), "{body}");
+    assert!(body.contains(">change from C API<"), "{body}");
+}
+
+#[test]
+fn times_and_sizes_are_for_people() {
+    let page = text(&[("r", &plans::result(&plans::setup(), &[level(1, 5)]))]);
+    let began = page.split("<dt>began</dt><dd>").nth(1).unwrap().split('<').next().unwrap();
+    assert!(began.ends_with(" UTC") && began.len() == 23, "{began}");
+    let sizes = [49 << 20, 25_232_932_864, 900, 1_536].map(crate::memory);
+    assert_eq!(sizes, ["49 MiB", "23.5 GiB", "900 B", "1.5 KiB"]);
+}
+
+#[test]
 fn links_lead_to_every_section_that_is_there() {
     let levels = plans::result(&plans::setup(), &[level(1, 5)]);
     let mut study = plans::result(&plans::setup(), &[]);

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use crate::figures::{rate, short, time, tuned};
-use crate::html::{Shell, embed, figure, headline};
+use crate::html::{Shell, captions, embed, figure, headline};
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::stdio::shown;
 use crate::terms::asked;
@@ -25,7 +25,7 @@ pub fn page(result: &TuneResult) -> String {
 
 fn heading(result: &TuneResult, title: &str) -> Markup {
     html! {
-        p.over { "Search of a configuration" }
+        p.over { "Search for a configuration" }
         h1 { (title) }
         @let goal = if result.objective == "throughput" { "most throughput".to_owned() } else { format!("least {} latency", result.objective) };
         p.sub { b { (goal) } @if !result.constraints.is_empty() { " with " (result.constraints.join(", ")) } " · " (result.load) }
@@ -42,9 +42,9 @@ fn tiles(result: &TuneResult) -> Markup {
     let percentile = format!("p{}", result.percentile);
     html! {
         dl.tiles {
-            @for (name, found) in [("yours", yours), ("the one to take", winner.filter(|_| result.verdict.winner != Some(0)))] {
+            @for (name, found) in [("yours", yours), ("the winner", winner.filter(|_| result.verdict.winner != Some(0)))] {
                 @if let Some(found) = found {
-                    div { dt { (name) } dd { (rate(found.means.throughput)) small { "/s" } }
+                    div { dt { (name) } dd { (rate(found.means.throughput)) small { " infer/s" } }
                         dd.note { (percentile) " " (time(found.means.latency_ns)) } }
                 }
             }
@@ -59,8 +59,7 @@ fn candidates(result: &TuneResult) -> Markup {
         section id="candidates" {
             h2 { "Candidates" }
             @match tuned(result) {
-                Some(drawn) => (figure(&drawn, "A point for each candidate that was measured; hollow ones miss a constraint. \
-                    Crosses of yours and of the one to take are 95 % confidence intervals.")),
+                Some(drawn) => (figure(&drawn, captions::CANDIDATES)),
                 None => p.none { "Nothing to show: nothing could be measured." },
             }
             div.scroll tabindex="0" { table {

@@ -4,13 +4,15 @@ use std::slice;
 
 use maud::{Markup, html};
 
-use crate::figures::{Shown, draw, of_rounds};
-use crate::html::{change_class, figure, study};
+use crate::figures::{Shown, draw, of_rounds, time, variant_figure};
+use crate::html::{captions, change_class, figure, study};
 use crate::level_name;
+use crate::result::Unit;
+use crate::result::rounds::Figure;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::stdio::shown;
 use crate::terms::Picture;
-use crate::variants::{compact, factor, in_unit, interval, longer, p_value, title};
+use crate::variants::{factor, interval, longer, p_value};
 
 /// The section; empty if the run had no variants.
 pub fn section(run: &Shown<'_>) -> Markup {
@@ -24,7 +26,7 @@ pub fn section(run: &Shown<'_>) -> Markup {
                 ". The first is the reference." }
             @if !is_study { (flags(result)) }
             @if !(is_study && study::has_sizes(result)) {
-                @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(run), 0) { (figure(&drawn, "")) }
+                @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(run), 0) { (figure(&drawn, &[("", "Changes with their 95 % intervals.")])) }
             }
             @if is_study { (study::study(result)) }
             @else { @for cell in &result.cells { (level(result, cell)) } }
@@ -36,7 +38,7 @@ fn flags(result: &VariantsResult) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr { th.left { "variant" } th.left { "flags" } } }
-            tbody { @for variant in &result.variants { tr { th.left { (shown(&variant.name)) } td.left { (shown(&variant.flags))
+            tbody { @for variant in &result.variants { tr { th.left { (shown(&variant.name)) } td.left { @if variant.flags.is_empty() { span.note { "as the run" } } @else { (shown(&variant.flags)) }
                 @if let Some(problem) = &variant.problem { " " span.badge.bad { (shown(problem)) } } } } } }
         } }
     }
@@ -47,8 +49,7 @@ fn level(result: &VariantsResult, cell: &Cell) -> Markup {
         @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) }
         @if let Some(words) = longer(result, cell) { p.note { (words) "." } }
         @if let Some(drawn) = of_rounds(result, cell) {
-            (figure(&drawn, "Dots in a column were measured in the same round. Hollow ones do not count. Last: all rounds \
-                together, with the 95 % interval of the ratio."))
+            (figure(&drawn, captions::ROUNDS))
         }
     }
 }
@@ -71,10 +72,17 @@ fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Marku
     }
 }
 
+fn show(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::Client(statistic) => Unit::new(statistic).show(value),
+        Figure::Server(_) => time(value),
+    }
+}
+
 fn row(figure: &FigureChange) -> Markup {
     html! { tr {
-        th.left { (title(figure.figure)) }
-        td { (compact(in_unit(figure.figure, figure.reference))) } td { (compact(in_unit(figure.figure, figure.value))) }
+        th.left { (variant_figure(figure.figure)) }
+        @for value in [figure.reference, figure.value] { td { (show(figure.figure, value)) } }
         td { (factor(figure.ratio)) } td { (interval(figure.interval)) } td { (p_value(figure.p)) }
         td.left { span class=(change_class(figure.verdict)) { (figure.verdict) } }
     } }

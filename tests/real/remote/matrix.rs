@@ -55,7 +55,7 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
     assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
     let note = |part: &str| finished.stderr.lines().find(|line| line.contains(part)).unwrap_or_default().to_owned();
     assert!(note("3 cells, each of 6 variants: at least 0:0").starts_with("triton-bench: "), "{}", finished.stderr);
-    assert!(note("cell 1/3 (concurrency 2, inputs of 64 bytes) is done, ").ends_with(" left"), "{}", finished.stderr);
+    assert!(note("cell 1/3 (concurrency 2, inputs of 64 B) is done, ").ends_with(" left"), "{}", finished.stderr);
     for size in ["64 B", "64 KiB", "1 MiB"] {
         assert!(finished.stdout.contains(&format!("concurrency 2, inputs of {size}: 3 rounds")), "{}", finished.stdout);
     }
