@@ -229,6 +229,9 @@ fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>
             (None, Some(Habit::Instead(rule))) => return Err(instead(&format!("-{ch}"), rule)),
             (None, None) => {
                 let tail = String::from_utf8_lossy(&cluster[index..]);
+                if let Some(rule) = habits::time(&tail) {
+                    return Err(instead(&format!("-{}", String::from_utf8_lossy(cluster)), rule));
+                }
                 return Err(Error::usage(format!("-{tail} is not a flag of this program; see --help")));
             }
         };
@@ -300,10 +303,10 @@ mod tests {
     #[test]
     fn no_habit_takes_a_flag_or_its_prefix_away() {
         let longs = longs();
-        for name in ["rate", "qps", "requests", "duration", "time", "disable-keepalive"] {
-            assert!(habits::long(name).is_some());
+        for (name, meant) in habits::LONG {
             assert!(longs.iter().all(|long| !is_upstream(long) || !long.starts_with(name)), "{name}");
             assert!(!longs.iter().any(|long| long == name), "{name}");
+            assert!(!matches!(meant, Habit::Is(flag) if !longs.iter().any(|long| long == flag)), "{name}");
         }
     }
 

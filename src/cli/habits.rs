@@ -1,4 +1,5 @@
-//! What users of other load generators (hey, oha, wrk, ab, vegeta) write by habit, and what it means here.
+//! What users of other load generators (hey, oha, wrk, ab, vegeta, locust, k6; for language models vLLM's `bench serve`, aiperf and
+//! genai-perf) write by habit, and what it means here.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,17 +18,71 @@ const TIME: &str = "a level is measured until its figures have settled: --max-le
     concurrency:4:10s sends for exactly 10 s";
 const RATE: &str = "--request-rate-range 100 sends 100 requests a second in total, whether or not the server keeps up";
 
-const LONG: [(&str, Habit); 6] = [
+const ADDRESS: &str = "the server's address is -u HOST:PORT";
+const PROMPTS: &str = "--prompt-tokens 512 makes prompts, --prompt-tokens dataset:FILE.json takes those of a data set, --input-data \
+    FILE.jsonl sends a file's; how many requests are sent says --request-count, and --num-prompts how many differ";
+const SERVICE: &str = "--service-kind openai --endpoint v1/chat/completions says what is asked: also v1/completions, v1/responses, \
+    v1/messages or v1/embeddings";
+const SPREAD: &str =
+    "lengths are drawn as --prompt-tokens and --output-tokens say: MEAN:STDDEV, or uniform:MIN:MAX and others";
+const FIELDS: &str = "--request-parameter NAME:VALUE:TYPE, such as ignore_eos:true:bool, sets a field of every request";
+const CLIENTS: &str =
+    "--concurrency-range N keeps N requests under way; beside --request-rate-range, --max-outstanding N bounds them";
+const RESULTS: &str = "--summary-file FILE.json writes the result, --profile-export-file FILE.json every request";
+
+/// Their long flags; no prefix of one of perf_analyzer's is here.
+pub const LONG: &[(&str, Habit)] = &[
     ("rate", Habit::Is("request-rate-range")),
     ("qps", Habit::Is("request-rate-range")),
     ("requests", Habit::Is("request-count")),
     ("duration", Habit::Instead(TIME)),
     ("time", Habit::Instead(TIME)),
+    ("run-time", Habit::Instead(TIME)),
     ("disable-keepalive", Habit::Instead("--connections new makes a connection for each request")),
+    ("users", Habit::Is("concurrency-range")),
+    ("vus", Habit::Is("concurrency-range")),
+    // vLLM's.
+    ("max-concurrency", Habit::Instead(CLIENTS)),
+    ("backend", Habit::Instead(SERVICE)),
+    ("base-url", Habit::Is("url")),
+    ("host", Habit::Instead(ADDRESS)),
+    ("port", Habit::Instead(ADDRESS)),
+    ("dataset-name", Habit::Instead(PROMPTS)),
+    ("dataset-path", Habit::Instead(PROMPTS)),
+    ("random-input-len", Habit::Is("prompt-tokens")),
+    ("random-output-len", Habit::Is("output-tokens")),
+    ("random-prefix-len", Habit::Is("prefix-tokens")),
+    ("random-range-ratio", Habit::Instead(SPREAD)),
+    ("input-len", Habit::Is("prompt-tokens")),
+    ("output-len", Habit::Is("output-tokens")),
+    ("num-warmups", Habit::Is("warmup-request-count")),
+    ("metric-percentiles", Habit::Is("percentiles")),
+    ("percentile-metrics", Habit::Instead("reports have all figures; --percentiles 50,90 adds percentiles of them")),
+    ("ignore-eos", Habit::Instead(FIELDS)),
+    ("temperature", Habit::Instead(FIELDS)),
+    ("extra-body", Habit::Instead(FIELDS)),
+    ("save-result", Habit::Instead(RESULTS)),
+    ("save-detailed", Habit::Instead(RESULTS)),
+    ("result-dir", Habit::Instead(RESULTS)),
+    ("result-filename", Habit::Instead(RESULTS)),
+    // aiperf's and genai-perf's.
+    ("isl", Habit::Is("prompt-tokens")),
+    ("osl", Habit::Is("output-tokens")),
+    ("synthetic-input-tokens-mean", Habit::Is("prompt-tokens")),
+    ("synthetic-input-tokens-stddev", Habit::Instead(SPREAD)),
+    ("output-tokens-mean", Habit::Is("output-tokens")),
+    ("output-tokens-stddev", Habit::Instead(SPREAD)),
+    ("endpoint-type", Habit::Instead(SERVICE)),
+    ("extra-inputs", Habit::Instead(FIELDS)),
+    ("benchmark-duration", Habit::Instead(TIME)),
 ];
 
-const SHORT: [(char, Habit); 3] =
-    [('n', Habit::Is("request-count")), ('q', Habit::Instead(RATE)), ('R', Habit::Is("request-rate-range"))];
+const SHORT: &[(char, Habit)] = &[
+    ('n', Habit::Is("request-count")),
+    ('q', Habit::Instead(RATE)),
+    ('R', Habit::Is("request-rate-range")),
+    ('k', Habit::Instead("connections are kept, unless --connections new makes one for each request")),
+];
 
 /// What a long flag of theirs is, by its name.
 pub fn long(name: &str) -> Option<&'static Habit> {
@@ -58,15 +113,21 @@ pub fn translated(arguments: Vec<OsString>) -> Vec<OsString> {
     arguments.into_iter().map(renamed).collect()
 }
 
+/// The answer to a time such as `10s`, which wrk takes behind its -d.
+pub fn time(word: &str) -> Option<&'static str> {
+    let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &word[number.len()..];
+    let is_time = !number.is_empty() && ["ms", "s", "m", "h"].contains(&unit) && number.parse::<f64>().is_ok();
+    is_time.then_some(TIME)
+}
+
 /// The answer to a word that belongs to no flag, if it tells what it was meant for.
 pub fn stray(word: &str) -> Option<String> {
     if ["http://", "https://", "grpc://"].iter().any(|scheme| word.starts_with(scheme)) {
         return Some("an address goes behind -u, and the model's name behind -m".to_owned());
     }
-    let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = &word[number.len()..];
-    if !number.is_empty() && ["ms", "s", "m", "h"].contains(&unit) && number.parse::<f64>().is_ok() {
-        return Some(TIME.to_owned());
+    if let Some(answer) = time(word) {
+        return Some(answer.to_owned());
     }
     let path = Path::new(word);
     // Scripts and JSON files may be anything; under these names they are models.

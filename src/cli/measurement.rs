@@ -129,7 +129,7 @@ pub struct MeasurementArgs {
 
     /// Limit that a good request keeps, such as `latency<20ms`, `ttft<50ms` or `itl<10ms` (the last two for language
     /// models); repeat it for more. Adds the rate and share of good requests to the report; failed requests are never
-    /// good. Default: off
+    /// good. Of several loads the answer is the most that is good, which one is from 95% good requests on. Default: off
     #[arg(long, value_name = "FIGURE<TIME", value_parser = goodput::limit)]
     goodput: Vec<goodput::Limit>,
 }

@@ -19,8 +19,9 @@ use ::data::{
 #[derive(Args, Debug)]
 #[command(next_help_heading = "OpenAI-compatible services (--service-kind openai)")]
 pub struct OpenAiArgs {
-    /// Path of the endpoint below the server's URL, such as `v1/chat/completions`, `v1/completions` or `v1/embeddings`.
-    /// Default: none, but needed there
+    /// Path of the endpoint below the server's URL, such as `v1/chat/completions`, `v1/completions`, `v1/responses`,
+    /// `v1/messages` (Anthropic's) or `v1/embeddings`; any other that takes JSON is as good, generated payloads go there
+    /// as chats (to llama.cpp's `completion` as prompts). Default: none, but needed there
     #[arg(long, value_name = "PATH", value_parser = endpoint)]
     endpoint: Option<String>,
 
@@ -41,8 +42,8 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1, 10_000_000))]
     num_prefixes: u32,
 
-    /// Maximum output tokens of generated payloads, their `max_tokens`; takes the same distributions as
-    /// --prompt-tokens. Default: as recorded, or the server's default
+    /// Maximum output tokens of generated payloads, their `max_tokens`, over v1/responses `max_output_tokens`; takes the
+    /// same distributions as --prompt-tokens. Default: as recorded, or the server's default
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     output_tokens: Option<TokenLength>,
 
@@ -51,8 +52,8 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
-    /// How many different payloads to generate; `unique`: no request repeats what another of the run has sent, so that no
-    /// cache of prefixes answers. Default: 100, or as many as are recorded
+    /// How many different payloads to generate (--request-count says how many requests are sent); `unique`: no request repeats
+    /// what another of the run has sent, so that no cache of prefixes answers. Default: 100, or as many as are recorded
     #[arg(long, value_name = "N|unique", value_parser = prompt_count)]
     num_prompts: Option<PromptCount>,
 

@@ -130,6 +130,12 @@ fn of_list<T: Copy>(values: Vec<T>, step: T) -> Range<T> {
 
 /// A range of request rates; `100` is that level alone, `100:0` has no end.
 pub fn rate(text: &str) -> Result<Range<f64>, String> {
+    if text == "inf" {
+        return Err(
+            "without a rate, --concurrency-range N keeps N requests under way; a list of them finds how many are best"
+                .to_owned(),
+        );
+    }
     let read = |part: &str| decimal(part, 0.0, MAX_RATE);
     if is_list(text) && !text.contains("e+") {
         return listed(text, Step::Add(1.0), read).and_then(above_zero).map(|values| of_list(values, 1.0));

@@ -107,6 +107,9 @@ pub struct Missing {
     pub command: Option<String>,
     /// How long that would take.
     pub seconds: Option<u64>,
+    /// Whether it is certain: not what the answer leaves open, but what is wrong with what it stands on.
+    #[serde(skip)]
+    pub is_certain: bool,
 }
 
 /// What a gate came to.
@@ -140,12 +143,28 @@ impl Answer {
     /// Everything in one line: gate, answer, and what is missing.
     pub fn line(&self) -> String {
         let gate = self.gate.as_ref().map(|gate| format!("{}. ", gate.words)).unwrap_or_default();
-        let missing = self.missing.as_ref().map(|missing| format!("; not sure: {}", missing.text()));
+        let missing =
+            self.missing.as_ref().map(|missing| format!("; {}: {}", missing.label().to_lowercase(), missing.text()));
         format!("{gate}{}{}", self.words, missing.unwrap_or_default())
     }
 }
 
 impl Missing {
+    /// Without a command that would settle it.
+    fn new(problem: impl Into<String>) -> Self {
+        Self { problem: problem.into(), command: None, seconds: None, is_certain: false }
+    }
+
+    /// The same, of which there is no doubt.
+    fn certain(self) -> Self {
+        Self { is_certain: true, ..self }
+    }
+
+    /// What the sentence about it begins with.
+    pub fn label(&self) -> &'static str {
+        if self.is_certain { "Note" } else { "Not sure" }
+    }
+
     /// What is missing, with how long it would take.
     pub fn text(&self) -> String {
         let time = self.seconds.map(|seconds| match seconds {
@@ -173,8 +192,9 @@ impl RunResult {
             (None, None, None) => levels::answer(self),
         };
         let answer = Answer { gate: gate(&self.requirements), ..answer? };
-        let answer = match self.breaking_off().filter(|_| answer.sure == Sureness::Sure) {
-            Some(problem) => answer.lacks(Missing { problem: problem.to_owned(), command: None, seconds: None }),
+        let is_doubtful = answer.missing.as_ref().is_none_or(|missing| !missing.is_certain);
+        let answer = match self.breaking_off().filter(|_| is_doubtful && answer.sure != Sureness::NotMeasured) {
+            Some(problem) => answer.lacks(Missing::new(problem).certain()),
             None => answer,
         };
         let is_open = answer.gate.as_ref().is_some_and(|gate| gate.outcome == Judgement::Undecided && !gate.passed);
@@ -198,7 +218,7 @@ impl RunResult {
         if self.requirements.iter().filter(|checked| checked.open).all(|checked| checked.vague_baseline) {
             let problem =
                 "the baseline knows too little of the figure: make it anew, measured longer, or with --restarts";
-            return Missing { problem: problem.to_owned(), command: None, seconds: None };
+            return Missing::new(problem);
         }
         let Setup { measurement, mode, .. } = &*self.setup;
         let is_joint = self.levels.iter().any(|level| level.ranks.len() > 1);
@@ -214,9 +234,11 @@ impl RunResult {
                 Some(("--gate-time", format!("{}s", (LONGER_GATE as f64 * spent.max(USUAL_GATE_S)).ceil())))
             }
         };
-        let problem = "a condition is neither met nor missed for sure; measured longer, it may be".to_owned();
         let command = flag.map(|changed| command::command(&self.setup, &[changed]));
-        Missing { problem, command, seconds: None }
+        Missing {
+            command,
+            ..Missing::new("a condition is neither met nor missed for sure; measured longer, it may be")
+        }
     }
 
     /// Whether there are requirements, and each is certainly met or missed.

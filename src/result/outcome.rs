@@ -103,6 +103,11 @@ impl Outcome {
         }
     }
 
+    /// Whether it is a fact about the load, of which more of the same measurement would change nothing.
+    pub fn is_certain(self) -> bool {
+        matches!(self, Self::Undelivered | Self::Overloaded | Self::Interrupted | Self::Failed)
+    }
+
     /// Whether the level did not come to its end, or to nothing.
     fn is_grave(self) -> bool {
         matches!(self, Self::Interrupted | Self::Failed)

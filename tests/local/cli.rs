@@ -304,6 +304,12 @@ fn habits_of_other_load_generators_are_understood_or_answered() {
             matches!(plan(line).load.mode, LoadMode::RequestRate { range: Range { start, .. }, .. } if start == 100.0)
         );
     }
+    let language = "--service-kind openai --endpoint v1/completions --users 3 --num-warmups 2";
+    let lengths = |flags: &str| format!("{:?}", plan(&format!("-m m {language} {flags}")).data);
+    let ours = lengths("--prompt-tokens 9 --output-tokens 5");
+    for theirs in ["--random-input-len 9 --random-output-len 5", "--isl 9 --osl 5", "--input-len 9 --output-len=5"] {
+        assert_eq!(lengths(theirs), ours, "{theirs}");
+    }
     let variants = plan("-m m --variant a:-c4 --variant b:--async").variants;
     assert_eq!(concurrency(&variants[0].plan).start, 4);
     for (line, part) in [
@@ -311,6 +317,18 @@ fn habits_of_other_load_generators_are_understood_or_answered() {
         ("-m m -c 4 -z 10s", "--max-level-time"),
         ("-m m -c 4 -d 10s", "--stage concurrency:4:10s"),
         ("-m m -q 100", "--request-rate-range 100"),
+        ("-m m -t4 -c100 -d10s http://h:1/", "-d10s is not a flag of this program: a level is measured until"),
+        ("-m m -c 4 -k", "--connections new"),
+        ("-m m --max-concurrency 8", "--concurrency-range N"),
+        ("-m m --backend openai-chat", "--service-kind openai --endpoint v1/chat/completions"),
+        ("-m m --endpoint-type chat", "--service-kind openai --endpoint v1/chat/completions"),
+        ("-m m --host h --port 1", "-u HOST:PORT"),
+        ("-m m --dataset-name random", "--prompt-tokens 512"),
+        ("-m m --random-range-ratio 0.5", "uniform:MIN:MAX"),
+        ("-m m --percentile-metrics ttft,tpot", "--percentiles 50,90"),
+        ("-m m --ignore-eos", "ignore_eos:true:bool"),
+        ("-m m --save-result", "--summary-file"),
+        ("-m m --request-rate inf", "--concurrency-range N"),
         ("-m m --connections 8", "--max-connections N"),
         ("http://localhost:8000/v2/models/m", "behind -u"),
         ("nets/resnet.onnx", "'triton-bench init nets/resnet.onnx'"),

@@ -10,7 +10,8 @@ use crate::engine::{Exchanges, malformed};
 use crate::held::Held;
 use crate::model::DataType;
 use crate::openai::parsed_answer::ParsedAnswer;
-use crate::openai::{RESPONSE, refusal, turns};
+use crate::openai::texts::spoken;
+use crate::openai::{RESPONSE, messages, refusal};
 use crate::wire::http1::{Encoding, Head};
 use crate::wire::sse::{Event, EventReader};
 
@@ -41,7 +42,7 @@ pub(super) struct Answer {
     stream: Stream,
     /// The text of a stream, for the turns that follow.
     text: Held,
-    /// Events of it with calls of tools, for them.
+    /// Events of it with parts of calls of tools, for them.
     calls: Held,
     /// The message of a body, for them.
     message: Option<Vec<u8>>,
@@ -80,7 +81,7 @@ struct Stream {
 struct Kept<'a> {
     /// The text of its message.
     text: &'a mut Held,
-    /// Its events with calls of tools.
+    /// Its events with parts of calls of tools.
     calls: &'a mut Held,
     /// The content that tokens are counted in.
     content: &'a mut Held,
@@ -149,11 +150,11 @@ impl Answer {
         check_length(bytes, self.wanted.limit)
     }
 
-    /// The assistant's message, of a complete and successful answer.
+    /// The assistant's messages with commas between them, of a complete and successful answer: one, or the items of a response.
     pub(super) fn message(&self) -> Option<Vec<u8>> {
         match self.wanted.message && !self.stream.failed {
             true if self.stream.generation.events > 0 => {
-                Some(turns::streamed_message(&String::from_utf8_lossy(&self.text), &self.calls))
+                Some(messages::streamed_messages(&String::from_utf8_lossy(&self.text), &self.calls))
             }
             true => self.message.clone(),
             false => None,
@@ -233,7 +234,7 @@ impl Answer {
             return Err(refusal::of_document(body));
         }
         if self.wanted.message {
-            self.message = turns::message_of(body);
+            self.message = messages::messages_of(body);
         }
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
         let tokens = parsed.tokens.filter(|&tokens| tokens > 0 || !parsed.content);
@@ -253,8 +254,8 @@ impl Stream {
     fn keep(&mut self, data: &[u8], wanted: Wanted, kept: Kept<'_>) -> Result<(), InferError> {
         let Kept { text, calls, content } = kept;
         if wanted.message {
-            text.extend(turns::delta(data).as_bytes()).map_err(malformed)?;
-            if turns::has_call(data) {
+            text.extend(spoken(data).as_bytes()).map_err(malformed)?;
+            if messages::has_part(data) {
                 calls.extend(data).map_err(malformed)?;
             }
         }

@@ -5,10 +5,11 @@
 //! bodies          payloads as requests: sent as they are, unless fields are to be set
 //! fields          fields of a payload that are set
 //! turns           conversations: what was said before
+//! messages        what was answered in them
 //! service         a client's slots: requests as bytes
 //! answer          what comes back for one request: a body, or events
 //! parsed_answer   what one JSON document of an answer says
-//! texts           what a request asks and an answer says, for whoever counts their tokens
+//! texts           what a request asks and an answer says, for whoever counts their tokens or goes on with them
 //! usage           how many tokens a server counts
 //! refusal         errors in the service's words
 //! ```
@@ -18,6 +19,7 @@ mod bodies;
 mod fields;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod messages;
 mod parsed_answer;
 mod refusal;
 mod service;

@@ -1,4 +1,16 @@
-//! The texts of a request and of an answer, for whoever counts their tokens.
+//! The texts of a request and of an answer, for whoever counts their tokens, or goes on with them: the one place that knows where each
+//! kind of endpoint has them.
+//!
+//! ```text
+//! chat completions, completions   choices: deltas or messages with content, reasoning, calls; text
+//! Responses API                   deltas of events; of a body the items of its output
+//! Anthropic's messages            deltas of blocks; of a body its content
+//! llama.cpp's completion          content
+//! TGI's generate, generate_stream token.text; of a body, or a list of one, generated_text
+//! Triton's generate               text_output
+//! SGLang's generate               text, from the beginning in each event
+//! others                          response
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -9,25 +21,25 @@ use serde_json::{Deserializer, Value};
 /// after another: a body, or the data of events.
 pub fn texts(answer: &[u8]) -> Vec<String> {
     let mut texts = BTreeMap::<u64, String>::new();
-    for document in Deserializer::from_slice(answer).into_iter::<Document>().map_while(Result::ok) {
-        if document.kind.as_str().is_some_and(|kind| kind.starts_with("response.")) {
-            // An event of the Responses API.
-            *texts.entry(0).or_default() += document.delta.as_str().unwrap_or_default();
-        }
-        match document.kind.as_str() {
-            Some("content_block_delta") => add_block(texts.entry(0).or_default(), &document.delta),
-            Some("message") => {
-                let text = texts.entry(0).or_default();
-                document.content.as_array().into_iter().flatten().for_each(|block| add_block(text, block));
-            }
-            _ => {}
-        }
-        for choice in document.choices {
-            let text = texts.entry(choice.index).or_default();
-            choice.add_to(text);
-        }
-    }
+    read(answer, |document| document.add_to(&mut texts));
     texts.into_values().filter(|text| !text.is_empty()).collect()
+}
+
+/// What a document of an answer adds to the message of its first choice: text, and neither reasoning nor calls of tools.
+pub(super) fn spoken(document: &[u8]) -> String {
+    let mut text = String::new();
+    read(document, |document| text += &document.spoken());
+    text
+}
+
+/// Documents one after another, as far as they are of a form that is known; those of a list are its elements.
+fn read(answer: &[u8], take: impl FnMut(Document)) {
+    if answer.trim_ascii_start().starts_with(b"[") {
+        // What is no list of objects has no texts.
+        let list: Vec<Document> = serde_json::from_slice(answer).unwrap_or_default();
+        return list.into_iter().for_each(take);
+    }
+    Deserializer::from_slice(answer).into_iter::<Document>().map_while(Result::ok).for_each(take);
 }
 
 /// What a request asks, as text and as tokens.
@@ -41,7 +53,8 @@ pub struct Prompt {
 
 /// The members of a request that hold its prompt, in the services that have them: system and user messages, a text or several, or the
 /// tokens themselves.
-const PROMPTS: [&str; 7] = ["system", "instructions", "messages", "prompt", "input", "inputs", "text_input"];
+const PROMPTS: [&str; 9] =
+    ["system", "instructions", "messages", "prompt", "input", "inputs", "text_input", "text", "input_ids"];
 
 /// What a request asks; none if nothing of that kind is in it.
 pub fn prompt(request: &[u8]) -> Option<Prompt> {
@@ -64,27 +77,121 @@ impl Prompt {
                     .into_iter()
                     .filter_map(|name| part.get(name))
                     .for_each(|text| self.add(text));
-                for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-                    [&call["function"]["name"], &call["function"]["arguments"]]
-                        .into_iter()
-                        .for_each(|text| self.add(text));
+                let calls = part.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+                calls.for_each(|call| self.add_call(&call["function"]));
+                match part.get("type").and_then(Value::as_str) {
+                    Some("function_call") => self.add_call(value),
+                    Some("tool_use") => {
+                        self.add(&value["name"]);
+                        self.texts.push(value["input"].to_string());
+                    }
+                    _ => {}
                 }
             }
             Value::Null | Value::Bool(_) => {}
         }
+    }
+
+    /// Adds the name and the arguments of a call.
+    fn add_call(&mut self, function: &Value) {
+        [&function["name"], &function["arguments"]].into_iter().for_each(|text| self.add(text));
     }
 }
 
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Option<Vec<Choice>>,
     #[serde(default, rename = "type")]
     kind: Value,
+    /// Of Anthropic's messages an object, of the Responses API a text.
     #[serde(default)]
     delta: Value,
+    /// Of Anthropic's messages blocks, of llama.cpp a text.
     #[serde(default)]
     content: Value,
+    /// Items of the Responses API.
+    #[serde(default)]
+    output: Value,
+    #[serde(default)]
+    token: Value,
+    #[serde(default)]
+    generated_text: Value,
+    #[serde(default)]
+    text_output: Value,
+    #[serde(default)]
+    text: Value,
+    /// SGLang's.
+    #[serde(default)]
+    meta_info: Value,
+    #[serde(default)]
+    response: Value,
+}
+
+impl Document {
+    /// Adds all that it says to the texts of its choices.
+    fn add_to(&self, texts: &mut BTreeMap<u64, String>) {
+        for choice in self.choices.iter().flatten() {
+            choice.add_to(texts.entry(choice.index).or_default());
+        }
+        if self.choices.is_some() {
+            return;
+        }
+        let text = texts.entry(0).or_default();
+        match self.kind.as_str() {
+            Some(kind) if kind.starts_with("response.") => *text += self.delta.as_str().unwrap_or_default(),
+            _ => {
+                [&self.delta].into_iter().chain(items(&self.content)).for_each(|block| add_block(text, block));
+                items(&self.output).for_each(|item| add_item(text, item));
+                match self.other() {
+                    Some(all) if self.meta_info.is_object() && all.starts_with(text.as_str()) => all.clone_into(text),
+                    other => *text += other.unwrap_or_default(),
+                }
+            }
+        }
+    }
+
+    /// What it adds to the message of the first choice.
+    fn spoken(&self) -> String {
+        if let Some(choices) = &self.choices {
+            return choices.iter().find(|choice| choice.index == 0).map(Choice::spoken).unwrap_or_default();
+        }
+        match self.kind.as_str() {
+            // Deltas of other kinds are reasoning, or arguments of calls.
+            Some("response.output_text.delta") => self.delta.as_str().unwrap_or_default().to_owned(),
+            Some(kind) if kind.starts_with("response.") => String::new(),
+            _ => {
+                let messages = items(&self.output).filter(|item| item["type"] == "message");
+                let parts = messages.flat_map(|message| items(&message["content"]));
+                let parts = parts.filter(|part| part["type"] == "output_text");
+                let parts = parts.chain([&self.delta]).chain(items(&self.content));
+                parts.filter_map(|part| part["text"].as_str()).chain(self.other()).collect()
+            }
+        }
+    }
+
+    /// The text of a form of which there is one text in a document.
+    fn other(&self) -> Option<&str> {
+        // TGI's last event has all of the text beside its last token.
+        let texts =
+            [&self.token["text"], &self.generated_text, &self.content, &self.text_output, &self.text, &self.response];
+        texts.into_iter().find_map(Value::as_str)
+    }
+}
+
+/// The elements of a list; none of anything else.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// An item of the output of OpenAI's Responses API: what its events have as deltas.
+fn add_item(text: &mut String, item: &Value) {
+    for part in items(&item["summary"]).chain(items(&item["content"])) {
+        for member in ["text", "refusal"] {
+            *text += part[member].as_str().unwrap_or_default();
+        }
+    }
+    *text += item["arguments"].as_str().unwrap_or_default();
 }
 
 /// A block of Anthropic's messages, or what an event adds to one.
@@ -142,6 +249,13 @@ struct Function {
 }
 
 impl Choice {
+    /// Its text alone.
+    fn spoken(&self) -> String {
+        let content = [&self.delta, &self.message].into_iter().flatten().map(|message| &message.content);
+        content.chain([&self.text]).find_map(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// Adds all that it says.
     fn add_to(&self, text: &mut String) {
         let mut add = |value: &Value| *text += value.as_str().unwrap_or_default();
         for message in [&self.delta, &self.message].into_iter().flatten() {
@@ -177,6 +291,37 @@ mod tests {
     }
 
     #[test]
+    fn every_form_that_has_content_has_a_text() {
+        for (documents, text) in [
+            (r#"{"content":"a","stop":false}{"content":"b","tokens":[7],"stop":true}"#, "ab"),
+            (r#"{"token":{"text":"a"},"generated_text":null}{"token":{"text":"b"},"generated_text":"ab"}"#, "ab"),
+            (r#"{"generated_text":"ab","details":null}"#, "ab"),
+            (r#"[{"generated_text":"ab"}]"#, "ab"),
+            (r#"{"model_name":"m","text_output":"a"}{"model_name":"m","text_output":"a"}"#, "aa"),
+            (r#"{"text":"a","meta_info":{}}{"text":"ab","meta_info":{}}"#, "ab"),
+            (r#"{"text":"a","meta_info":{}}{"text":"b","meta_info":{}}"#, "ab"),
+            (r#"{"text":"a"}{"text":"ab"}"#, "aab"),
+            (r#"{"response":"ab","done":true}"#, "ab"),
+            (r#"{"choices":[{"delta":{"content":"ab"}}],"content":"x"}"#, "ab"),
+        ] {
+            assert_eq!(texts(documents.as_bytes()), [text], "{documents}");
+            assert!(documents.starts_with('[') || spoken(documents.as_bytes()).starts_with('a'), "{documents}");
+            for document in Deserializer::from_str(documents).into_iter::<&serde_json::value::RawValue>() {
+                let document = document.unwrap().get().as_bytes();
+                let parsed = crate::openai::parsed_answer::ParsedAnswer::read(document).unwrap();
+                assert!(parsed.content && !texts(document).is_empty(), "{documents}");
+            }
+        }
+        let body = br#"{"object":"response","output":[
+            {"type":"reasoning","summary":[{"type":"summary_text","text":"r"}]},
+            {"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]},
+            {"type":"function_call","name":"f","arguments":"{}"}]}"#;
+        assert_eq!((texts(body), spoken(body)), (vec!["ra{}".to_owned()], "a".to_owned()));
+        let calls = br#"{"type":"response.function_call_arguments.delta","delta":"{}"}"#;
+        assert_eq!((texts(calls), spoken(calls)), (vec!["{}".to_owned()], String::new()));
+    }
+
+    #[test]
     fn prompts_are_texts_and_tokens() {
         let of = |request: &str| prompt(request.as_bytes()).map(|prompt| (prompt.texts.join("|"), prompt.tokens));
         let found = |texts: &str, tokens| Some((texts.to_owned(), tokens));
@@ -197,6 +342,22 @@ mod tests {
             found("s|u", 0)
         );
         assert_eq!(of(r#"{"text_input":"t","parameters":{"stream":true}}"#), found("t", 0));
+        assert_eq!(of(r#"{"text":"t","sampling_params":{}}"#), found("t", 0));
+        assert_eq!(of(r#"{"input_ids":[1,2]}"#), found("", 2));
+        assert_eq!(
+            of(
+                r#"{"text":{"format":{"type":"text"}},"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+                {"type":"function_call_output","call_id":"c","output":"o"}]}"#
+            ),
+            found("f|{}|o", 0)
+        );
+        assert_eq!(
+            of(
+                r#"{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"a":1}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"o"}]}]}"#
+            ),
+            found("f|{\"a\":1}|o", 0)
+        );
         for none in [r#"{"model":"m"}"#, "{", "", "[1]"] {
             assert_eq!(of(none), None);
         }

@@ -1,10 +1,8 @@
 //! [`History`]: what was said in a session, which its turns send, too; [`TurnRequest`]: the request of a turn.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Deserializer, Value, json};
 
 use crate::backend::InferError;
 use crate::engine::http1::write_length;
@@ -57,7 +55,7 @@ impl History {
         self.messages.extend_from_slice(messages);
     }
 
-    /// The answer to a turn, as a message; `whole` where turns hold the whole conversation.
+    /// The answer to a turn, as messages with commas between them; `whole` where turns hold the whole conversation.
     pub(super) fn receive(&mut self, turn: u32, whole: bool, message: &[u8]) {
         if whole {
             self.answers.insert(turn, message.to_vec());
@@ -167,174 +165,10 @@ pub(super) fn conversation(fields: &Fields) -> Option<Conversation<'_>> {
     of_field(MESSAGES).or_else(|| of_field(INPUT).filter(|input| input.messages.starts_with('{')))
 }
 
-/// The assistant's message that says `text`.
-pub(super) fn message(text: &str) -> Vec<u8> {
-    json!({ "role": "assistant", "content": text }).to_string().into_bytes()
-}
-
-/// The assistant's message of a stream, which says `text` and calls the tools that `events` name, one after another.
-pub(super) fn streamed_message(text: &str, events: &[u8]) -> Vec<u8> {
-    let mut calls = BTreeMap::<u64, Call>::new();
-    for event in Deserializer::from_slice(events).into_iter::<CallEvent>().map_while(Result::ok) {
-        for part in event.into_parts() {
-            let call = calls.entry(part.index).or_default();
-            call.id = part.id.or(call.id.take());
-            let function = part.function.unwrap_or_default();
-            call.name.push_str(&function.name.unwrap_or_default());
-            call.arguments.push_str(&function.arguments.unwrap_or_default());
-        }
-    }
-    if calls.is_empty() {
-        return message(text);
-    }
-    let call = |Call { id, name, arguments }| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } });
-    let calls: Vec<Value> = calls.into_values().map(call).collect();
-    let content = if text.is_empty() { Value::Null } else { text.into() };
-    json!({ "role": "assistant", "content": content, "tool_calls": calls }).to_string().into_bytes()
-}
-
-/// Whether an event has a part of a tool call.
-pub(super) fn has_call(event: &[u8]) -> bool {
-    // Most events have none, and are not read for it.
-    let name = b"\"tool_calls\"";
-    event.windows(name.len()).any(|bytes| bytes == name)
-        && serde_json::from_slice::<CallEvent>(event).is_ok_and(|event| event.into_parts().next().is_some())
-}
-
-/// A tool call, put together.
-#[derive(Default)]
-struct Call {
-    id: Option<String>,
-    name: String,
-    arguments: String,
-}
-
-/// An event of OpenAI's chat completions, as far as tool calls are concerned.
-#[derive(Deserialize)]
-struct CallEvent {
-    #[serde(default)]
-    choices: Vec<CallChoice>,
-}
-
-impl CallEvent {
-    /// The parts of calls of the first choice.
-    fn into_parts(self) -> impl Iterator<Item = CallPart> {
-        let first = self.choices.into_iter().find(|choice| choice.index == 0);
-        first.and_then(|choice| choice.delta.tool_calls).into_iter().flatten()
-    }
-}
-
-#[derive(Deserialize)]
-struct CallChoice {
-    #[serde(default)]
-    index: u64,
-    #[serde(default)]
-    delta: CallDelta,
-}
-
-#[derive(Default, Deserialize)]
-struct CallDelta {
-    #[serde(default)]
-    tool_calls: Option<Vec<CallPart>>,
-}
-
-/// What an event adds to a call.
-#[derive(Deserialize)]
-struct CallPart {
-    #[serde(default)]
-    index: u64,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<CallFunction>,
-}
-
-#[derive(Default, Deserialize)]
-struct CallFunction {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Option<String>,
-}
-
-/// The message of an answer that is not a stream, as the server wrote it.
-pub(super) fn message_of(body: &[u8]) -> Option<Vec<u8>> {
-    #[derive(Deserialize)]
-    struct Body<'a> {
-        #[serde(default, borrow)]
-        choices: Vec<Choice<'a>>,
-        /// Of Anthropic's messages.
-        #[serde(default, borrow)]
-        content: Option<&'a RawValue>,
-        /// Of the Responses API.
-        #[serde(default)]
-        output: Value,
-    }
-    #[derive(Deserialize)]
-    struct Choice<'a> {
-        #[serde(default, borrow)]
-        message: Option<&'a RawValue>,
-        /// Of completions.
-        #[serde(default)]
-        text: Option<String>,
-    }
-    let body: Body<'_> = serde_json::from_slice(body).ok()?;
-    let answer = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
-    let choice = body.choices.first().and_then(|choice| match choice.message {
-        Some(message) => Some(message.get().as_bytes().to_vec()),
-        None => choice.text.as_deref().map(message),
-    });
-    choice.or_else(|| body.content.map(answer)).or_else(|| said_by(&body.output).as_deref().map(message))
-}
-
-/// The text of the messages among the output of OpenAI's Responses API.
-fn said_by(output: &Value) -> Option<String> {
-    let messages = output.as_array()?.iter().filter(|item| item["type"] == "message");
-    let parts = messages.flat_map(|message| message["content"].as_array().into_iter().flatten());
-    let texts = parts.filter(|part| part["type"] == "output_text").filter_map(|part| part["text"].as_str());
-    Some(texts.collect::<String>()).filter(|text| !text.is_empty())
-}
-
-/// What an event adds to the text of the first choice.
-pub(super) fn delta(event: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Event {
-        #[serde(default)]
-        choices: Vec<Choice>,
-        #[serde(default, rename = "type")]
-        kind: Value,
-        /// Of Anthropic's messages an object, of the Responses API a text.
-        #[serde(default)]
-        delta: Value,
-    }
-    #[derive(Deserialize)]
-    struct Choice {
-        #[serde(default)]
-        index: u64,
-        #[serde(default)]
-        delta: Delta,
-        /// Of completions.
-        #[serde(default)]
-        text: Option<String>,
-    }
-    #[derive(Default, Deserialize)]
-    struct Delta {
-        #[serde(default)]
-        content: Option<String>,
-    }
-    let Ok(event) = serde_json::from_slice::<Event>(event) else { return String::new() };
-    let first = event.choices.into_iter().find(|choice| choice.index == 0);
-    let added = match event.kind.as_str() {
-        // Deltas of other kinds are reasoning, or arguments of calls.
-        Some("response.output_text.delta") => event.delta.as_str(),
-        _ => event.delta["text"].as_str(),
-    };
-    first.and_then(|choice| choice.delta.content.or(choice.text)).or(added.map(str::to_owned)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::openai::messages::message;
 
     /// The body of a turn, whose answer is received.
     fn say(history: &mut History, payload: &str, turn: u32, whole: bool, answer: &[u8]) -> String {
@@ -378,32 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn streamed_calls_of_tools_are_put_together() {
-        let part = |parts: &str| format!(r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{parts}]}}}}]}}"#);
-        let events = [
-            part(r#"{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":""}}"#),
-            part(r#"{"index":0,"function":{"arguments":"{\"a\":"}},{"index":1,"id":"c2","function":{"name":"g"}}"#),
-            part(r#"{"index":0,"id":null,"function":{"arguments":"1}"}}"#),
-        ];
-        assert!(events.iter().all(|event| has_call(event.as_bytes())));
-        let message = |text: &str| -> Value {
-            serde_json::from_slice(&streamed_message(text, events.join("\n").as_bytes())).unwrap()
-        };
-        let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
-        let calls = json!([call("c1", "f", "{\"a\":1}"), call("c2", "g", "")]);
-        assert_eq!(message(""), json!({"role": "assistant", "content": null, "tool_calls": calls}));
-        assert_eq!(message("so:")["content"], "so:");
-        assert_eq!(streamed_message("hi", b""), super::message("hi"));
-        for other in [
-            r#"{"choices":[{"delta":{"tool_calls":null}}]}"#,
-            r#"{"choices":[{"delta":{"content":"\"tool_calls\""}}]}"#,
-            "[DONE]",
-        ] {
-            assert!(!has_call(other.as_bytes()), "{other}");
-        }
-    }
-
-    #[test]
     fn completions_continue_the_text() {
         let mut history = History::default();
         assert_eq!(say(&mut history, r#"{"prompt":"a b"}"#, 0, false, &message("c")), r#"{"prompt":"a b"}"#);
@@ -419,33 +227,5 @@ mod tests {
             r#"{"messages":[{"a":1},{"role":"assistant","content":"r","answer_of":0},{"answer_of":7,"x":2}],"n":1}"#;
         let sent = say(&mut history, payload, 1, true, b"");
         assert_eq!(sent, r#"{"messages":[{"a":1},{"live":1},{"x":2}],"n":1}"#);
-    }
-
-    #[test]
-    fn messages_are_found_in_bodies_and_in_streams() {
-        let body = br#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}]}"#;
-        assert_eq!(message_of(body).unwrap(), br#"{"role":"assistant","content":"hi"}"#);
-        assert_eq!(message_of(b"{}"), None);
-        assert_eq!(message_of(br#"{"choices":[{"text":"hi"}]}"#).unwrap(), message("hi"));
-        assert_eq!(delta(br#"{"choices":[{"text":"hi"}]}"#), "hi");
-        assert_eq!(
-            delta(br#"{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a\n"}}]}"#),
-            "a\n"
-        );
-        let block = br#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"b"}}"#;
-        let thought = br#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"t"}}"#;
-        assert_eq!((delta(block), delta(thought)), ("b".to_owned(), String::new()));
-        let body = br#"{"type":"message","content":[{"type":"text","text":"hi"}]}"#;
-        assert_eq!(message_of(body).unwrap(), br#"{"role":"assistant","content":[{"type":"text","text":"hi"}]}"#);
-        let body = br#"{"object":"response","output":[{"type":"reasoning","summary":[]},
-            {"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"r"},
-            {"type":"output_text","text":"b"}]}]}"#;
-        assert_eq!(message_of(body).unwrap(), message("ab"));
-        assert_eq!(message_of(br#"{"output":[{"type":"function_call","name":"f"}]}"#), None);
-        assert_eq!(delta(br#"{"type":"response.output_text.delta","delta":"hi"}"#), "hi");
-        assert_eq!(delta(br#"{"type":"response.function_call_arguments.delta","delta":"{}"}"#), "");
-        assert_eq!(delta(br#"{"type":"response.output_text.done","text":"hi"}"#), "");
-        assert_eq!((delta(b"[DONE]"), delta(br#"{"choices":[{"delta":{}}]}"#)), (String::new(), String::new()));
-        assert_eq!(message("a\""), br#"{"content":"a\"","role":"assistant"}"#);
     }
 }

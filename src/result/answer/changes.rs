@@ -109,7 +109,7 @@ fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: 
         None if done < MIN_PAIRS => MIN_PAIRS,
         None => {
             let text = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
-            return Missing { problem: text, command: None, seconds: None };
+            return Missing::new(text);
         }
     };
     let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
@@ -121,11 +121,8 @@ fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: 
         Some(seconds) => ("--gate-time", format!("{}s", GATE_SPARE * seconds.max(1))),
         None => (flag, rounds.to_string()),
     };
-    Missing {
-        problem: format!("{rounds} {} would probably decide", flag.trim_start_matches('-')),
-        command: Some(command(setup, &[changed])),
-        seconds,
-    }
+    let problem = format!("{rounds} {} would probably decide", flag.trim_start_matches('-'));
+    Missing { command: Some(command(setup, &[changed])), seconds, ..Missing::new(problem) }
 }
 
 /// How a result differs from a reference in the latency that both are judged by; `setup` is the other's. None if they
@@ -154,7 +151,7 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
         return Some(answer);
     }
     let text = "measure both longer, or in turns in one run with --variant, which tells smaller changes".to_owned();
-    Some(answer.lacks(Missing { problem: text, command: None, seconds: None }))
+    Some(answer.lacks(Missing::new(text)))
 }
 
 /// What a comparison came to.

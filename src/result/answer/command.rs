@@ -10,10 +10,10 @@ const FURTHER: i32 = 6;
 
 /// Higher loads are missing.
 pub(super) fn beyond(setup: &Setup) -> Missing {
+    let command = command(setup, &[(setup.mode.flag(), higher(&setup.mode))]);
     Missing {
-        problem: "no load that was measured is too much; go on with higher ones".to_owned(),
-        command: Some(command(setup, &[(setup.mode.flag(), higher(&setup.mode))])),
-        seconds: None,
+        command: Some(command),
+        ..Missing::new("no load that was measured is too much; go on with higher ones").certain()
     }
 }
 

@@ -199,13 +199,13 @@ fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let goodput = figure("goodput").value(best.level);
     let goodput = goodput.map(|found| reported(best.name.clone(), figure("goodput"), found.value, found.interval));
     let figures = goodput.into_iter().chain(figures(best, setup)).collect();
-    let answer = unless_wrong(Answer::sure(Question::MostLoad, words, figures), best, setup);
+    let answer = Answer::sure(Question::MostLoad, words, figures);
     let decides = |named: &&Named<'_>| named.name == best.name || value("goodput", named) > value("goodput", best);
     let open = all.iter().filter(decides).find_map(|named| hardly_good(named, setup));
-    match (open, are_all_good) {
-        (Some(open), _) if answer.missing.is_none() => answer.lacks(open),
-        (_, true) => answer.lacks(beyond(setup)),
-        _ => answer,
+    match (open.filter(|_| reason(best, setup).is_none()), are_all_good) {
+        (Some(open), _) => answer.lacks(open),
+        (None, true) => answer.lacks(beyond(setup)),
+        (None, false) => unless_wrong(answer, best, setup),
     }
 }
 
@@ -216,16 +216,9 @@ fn hardly_good(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let interval = found.interval.filter(|interval| interval.low < MOSTLY && MOSTLY <= interval.high)?;
     let times = (interval.high - interval.low) / 2.0 / (found.value - MOSTLY).abs().max(f64::EPSILON);
     let setting = longer(&setup.measurement, (MARGIN * times.powi(2)).clamp(LONGER.0, LONGER.1));
-    Some(Missing {
-        problem: format!(
-            "it is not known whether {:.0} % are good at {}: {}",
-            MOSTLY * 100.0,
-            named.name,
-            with_interval(share, named.level)
-        ),
-        command: Some(with(setting, named, setup)),
-        seconds: None,
-    })
+    let (percent, shown) = (MOSTLY * 100.0, with_interval(share, named.level));
+    let problem = format!("it is not known whether {percent:.0} % are good at {}: {shown}", named.name);
+    Some(Missing { command: Some(with(setting, named, setup)), ..Missing::new(problem) })
 }
 
 /// The most streams that the server kept up with: how much load they are follows from their number.
@@ -270,14 +263,10 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
             true => format!("measured longer, nothing above {} requests/s was sustained", plain(sustained)),
             false => "measured longer, no rate was sustained".to_owned(),
         };
-        return Answer { words, ..answer }.lacks(Missing { problem, command: None, seconds: None });
+        return Answer { words, ..answer }.lacks(Missing::new(problem));
     }
     if found.unsustained.is_some() {
         return answer;
     }
-    answer.lacks(Missing {
-        problem: "the server sustained every rate that this client could send".to_owned(),
-        command: None,
-        seconds: None,
-    })
+    answer.lacks(Missing::new("the server sustained every rate that this client could send").certain())
 }

@@ -50,9 +50,11 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
 }
 
 fn unless_broken_off(answer: Answer, outcome: Outcome) -> Answer {
+    let missing = Missing::new(format!("the load is {outcome}"));
     match outcome {
         Outcome::Valid => answer,
-        other => answer.lacks(Missing { problem: format!("the load is {other}"), command: None, seconds: None }),
+        outcome if outcome.is_certain() => answer.lacks(missing.certain()),
+        _ => answer.lacks(missing),
     }
 }
 

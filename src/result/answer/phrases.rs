@@ -1,7 +1,7 @@
 //! What an answer says of one level: its name, its figures, what is wrong with it.
 
 use crate::Setup;
-use crate::advice::Setting;
+use crate::advice::{Setting, longer};
 use crate::answer::command::command;
 use crate::answer::{Answer, Missing, ReportedFigure, reported};
 use crate::figures::{FigureAt, Value};
@@ -15,6 +15,10 @@ use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 pub(super) const MARGIN: f64 = 1.3;
 /// Fewest and most times longer that a command asks for.
 pub(super) const LONGER: (f64, f64) = (2.0, 20.0);
+/// How many times as many requests as a percentile just has a meaning of make it one that is worth having.
+const SPARE: f64 = 2.0;
+/// Numbers of requests are whole, 100 / (100 - 99.9) is not.
+const NEARLY: f64 = 1e-6;
 
 /// A level, and its name in a sentence.
 #[derive(Clone)]
@@ -104,9 +108,41 @@ pub(super) fn with_interval(figure: FigureAt, level: &LevelSummary) -> String {
 
 /// The answer, with what is wrong with the level that it stands on.
 pub(super) fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
-    match reason(named, setup) {
+    match reason(named, setup).or_else(|| few(&answer.words, named, setup)) {
         Some(missing) => answer.lacks(missing),
         None => answer,
+    }
+}
+
+/// What is missing where a percentile of generated texts that the words show is no more than the slowest of too few requests.
+fn few(words: &str, named: &Named<'_>, setup: &Setup) -> Option<Missing> {
+    named.level.client.generated.as_ref().filter(|generated| generated.with_tokens() > 0)?;
+    let is_shown = |figure: &FigureAt| figure.figure.has_points() && words.contains(&figure.short());
+    let mut all: Vec<FigureAt> = speech_figures(&setup.measurement).into_iter().filter(is_shown).collect();
+    // Its name is a part of theirs.
+    all.extend(Some(key(setup)).filter(|key| all.is_empty() && is_shown(key)));
+    let Few { name, samples, enough } =
+        all.into_iter().filter_map(|figure| Few::of(figure, named.level)).min_by_key(|few| few.samples)?;
+    let problem = format!("{name} at {} is that of the slowest of {samples} requests; {enough} tell more", named.name);
+    // Others have the requests that they have.
+    let more = || with(longer(&setup.measurement, enough / samples as f64), named, setup);
+    Some(Missing { command: setup.mode.has_windows().then(more), ..Missing::new(problem) })
+}
+
+/// A percentile of too few requests.
+struct Few {
+    name: String,
+    samples: u64,
+    /// Requests that tell more.
+    enough: f64,
+}
+
+impl Few {
+    fn of(figure: FigureAt, level: &LevelSummary) -> Option<Self> {
+        let Some(Point::Percentile(percentile)) = figure.point else { return None };
+        let samples = figure.figure.times(&level.client)?.count();
+        let least = (100.0 / (100.0 - percentile) - NEARLY).ceil();
+        ((samples as f64) < least).then(|| Self { name: figure.short(), samples, enough: SPARE * least })
     }
 }
 
@@ -131,11 +167,9 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
         Outcome::Undelivered => format!("the load of {} was not delivered: {first}; {remedy}", named.name),
         _ => format!("{} is {outcome}: {first}; {remedy}", named.name),
     };
-    Some(Missing {
-        problem: text,
-        command: first.setting(&setup.measurement).map(|setting| with(setting, named, setup)),
-        seconds: None,
-    })
+    let command = first.setting(&setup.measurement).map(|setting| with(setting, named, setup));
+    let missing = Missing { command, ..Missing::new(text) };
+    Some(if outcome.is_certain() { missing.certain() } else { missing })
 }
 
 /// The command that measures the load again with another setting.

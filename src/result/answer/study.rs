@@ -52,11 +52,7 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
         return Some(answer);
     }
     let text = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
-    Some(Answer {
-        sure: Sureness::Undecided,
-        missing: Some(Missing { problem: text, command: None, seconds: None }),
-        ..answer
-    })
+    Some(Answer { sure: Sureness::Undecided, missing: Some(Missing::new(text)), ..answer })
 }
 
 /// The latency of every winner, the ends first, and how much the last one moved.

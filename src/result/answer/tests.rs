@@ -337,6 +337,11 @@ fn of_loads_that_follow_each_other_the_one_that_is_not_valid_is_named() {
     let found = answer(&setup, &[rate(100, 20), late]);
     let expected = "1 of 2 loads are valid (300 requests/s: overloaded); the slowest is 300 requests/s: p99 560 ms";
     assert!(found.words.starts_with(expected), "{}", found.words);
+    // Nobody doubts that it is overloaded.
+    assert!(
+        found.line().contains("; note: 300 requests/s is overloaded") && found.sure == Sureness::Undecided,
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -347,7 +352,8 @@ fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
     level.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.02), drifts]);
     let missing = answer(&setup(false, 1), &[level]).missing.unwrap();
     assert!(
-        missing.problem.starts_with("concurrency 4 is unstable: throughput changed by +50%"),
+        missing.label() == "Not sure"
+            && missing.problem.starts_with("concurrency 4 is unstable: throughput changed by +50%"),
         "{}",
         missing.problem
     );
@@ -384,6 +390,49 @@ fn language_models_are_answered_in_their_own_figures() {
     level.load = LevelLoad::RequestRate(5.0);
     let found = answer(&setup(false, 1), &[level]);
     assert_eq!(found.words, "At 5 requests/s: TTFT p99 210 ms, ITL p99 18 ms, 500 tokens/s, 80 % good");
+}
+
+#[test]
+fn a_percentile_of_texts_that_is_their_slowest_is_not_sure() {
+    let mut setup = setup(false, 1);
+    setup.command_line = ["-m", "m", "--request-count", "20"].map(str::to_owned).to_vec();
+    setup.measurement.request_count = Some(20);
+    let texts = |[first, between]: [u64; 2]| {
+        let mut level = level(5, 20, 900);
+        let mut generated = Generated::empty();
+        generated.first_token = sample::distribution(first, 210_000_000);
+        generated.inter_token = sample::distribution(between, 18_000_000);
+        (generated.tokens, generated.counted) = (500, 20);
+        level.client.generated = Some(Box::new(generated));
+        level
+    };
+    let of = |setup: &Setup, samples| answer(setup, &[texts(samples)]);
+    let found = of(&setup, [20, 20]);
+    let missing = found.missing.unwrap();
+    let problem = "TTFT p99 at concurrency 5 is that of the slowest of 20 requests; 200 tell more";
+    assert_eq!((found.sure, missing.problem.as_str(), missing.is_certain), (Sureness::Undecided, problem, false));
+    let command = missing.command.unwrap();
+    assert!(command.ends_with("-m m --concurrency-range 5 --request-count 200"), "{command}");
+    assert_eq!(found.words, "At concurrency 5: TTFT p99 210 ms, ITL p99 18 ms, 500 tokens/s");
+    let problem = of(&setup, [120, 99]).missing.unwrap().problem;
+    assert_eq!(problem, "ITL p99 at concurrency 5 is that of the slowest of 99 requests; 200 tell more");
+    assert_eq!(of(&setup, [100, 100]).sure, Sureness::Sure);
+    assert_eq!(of(&setup, [0, 0]).sure, Sureness::Sure, "no percentile is told of answers that are not streamed");
+    setup.measurement.percentile = Some(95.0);
+    assert_eq!(of(&setup, [20, 20]).sure, Sureness::Sure);
+    assert!(of(&setup, [19, 19]).missing.unwrap().problem.ends_with(" of 19 requests; 40 tell more"));
+    setup.measurement.percentile = Some(99.9);
+    assert_eq!(of(&setup, [1000, 1000]).sure, Sureness::Sure);
+    setup.measurement.request_count = None;
+    let command = of(&setup, [20, 20]).missing.unwrap().command.unwrap();
+    assert!(command.contains("--concurrency-range 5 --measurement-interval "), "{command}");
+    setup.mode = LoadMode::FixedSchedule;
+    assert_eq!(of(&setup, [20, 20]).missing.unwrap().command, None, "it has the requests that it has");
+    let latency = answer(&setup, &[texts([0, 0]), texts([0, 0])]).missing.unwrap().problem;
+    assert!(
+        latency.starts_with("p99.9 at ") && latency.ends_with(" the slowest of 20 requests; 2000 tell more"),
+        "{latency}"
+    );
 }
 
 #[test]

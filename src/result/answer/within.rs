@@ -144,9 +144,7 @@ pub(super) fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResu
     if setup.mode.is_range() {
         changed.insert(0, (setup.mode.flag(), plain(named.level.load.number())));
     }
-    answer.lacks(Missing {
-        problem: format!("the interval of {} at {} contains the limit", title(setup), named.name),
-        command: Some(command(setup, &changed)),
-        seconds: Some(seconds.ceil() as u64),
-    })
+    let problem = format!("the interval of {} at {} contains the limit", title(setup), named.name);
+    let (command, seconds) = (Some(command(setup, &changed)), Some(seconds.ceil() as u64));
+    answer.lacks(Missing { command, seconds, ..Missing::new(problem) })
 }

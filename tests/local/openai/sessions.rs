@@ -127,6 +127,49 @@ fn conversations_go_on_in_the_input_of_the_responses_api() {
     }
 }
 
+/// What a conversation's second turn sends, where each is answered by a stream of this data.
+fn second_turn(endpoint: &str, data: &[Value]) -> Value {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::clone(&bodies);
+    let events: Vec<String> = data.iter().map(|data| format!("data: {data}\n\n")).collect();
+    let server = HttpServer::start(move |request: &Received| {
+        received.lock().unwrap().push(serde_json::from_slice(&request.body).unwrap());
+        vec![Act::Send(stream(&events))]
+    });
+    let flags = "--conversations 1 --turns 2 --prompt-tokens 3 --request-count 2 --endpoint";
+    bare(&server.url()).args(flags).arg(endpoint).run().report_even_if_late();
+    let bodies: Vec<Value> = bodies.lock().unwrap().clone();
+    bodies[1].clone()
+}
+
+#[test]
+fn calls_of_tools_go_on_in_the_form_of_each_service() {
+    let call = json!({ "type": "function_call", "call_id": "c1", "name": "f", "arguments": "{\"a\":1}" });
+    let body = second_turn(
+        "v1/responses",
+        &[
+            json!({ "type": "response.function_call_arguments.delta", "delta": "{\"a\":1}" }),
+            json!({ "type": "response.output_item.done", "output_index": 0, "item": call }),
+            json!({ "type": "response.completed", "response": {} }),
+        ],
+    );
+    assert_eq!((&body["input"][1], body["input"].as_array().unwrap().len()), (&call, 3), "{body}");
+    let block = |kind: &str, member: &str, value: Value| json!({ "type": kind, "index": 0, member: value });
+    let begun = json!({ "type": "tool_use", "id": "t1", "name": "f", "input": {} });
+    let delta = json!({ "type": "input_json_delta", "partial_json": "{\"a\":1}" });
+    let body = second_turn(
+        "v1/messages",
+        &[
+            block("content_block_start", "content_block", begun),
+            block("content_block_delta", "delta", delta),
+            json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" } }),
+            json!({ "type": "message_stop" }),
+        ],
+    );
+    let content = json!([{ "type": "tool_use", "id": "t1", "name": "f", "input": { "a": 1 } }]);
+    assert_eq!(body["messages"][1], json!({ "role": "assistant", "content": content }), "{body}");
+}
+
 #[test]
 fn the_export_has_what_each_turn_has_sent() {
     for streamed in [false, true] {

@@ -51,6 +51,41 @@ fn a_tokenizer_counts_what_the_server_does_not() {
 }
 
 #[test]
+fn a_tokenizer_counts_answers_of_every_form() {
+    let payloads = Payloads::of(&[CHAT]);
+    let tokenizer = payloads.path("tokenizer.json");
+    write_tokenizer(&tokenizer);
+    let flag = format!("--request-count 10 --tokenizer {}", tokenizer.display());
+    for events in [
+        [r#"{"content":"ab ","stop":false}"#, r#"{"content":"cd","stop":false}"#],
+        [
+            r#"{"token":{"text":"ab "},"generated_text":null}"#,
+            r#"{"token":{"text":"cd"},"generated_text":"ab cd","details":null}"#,
+        ],
+        [r#"{"text_output":"ab "}"#, r#"{"text_output":"cd"}"#],
+        [
+            r#"{"type":"response.output_text.delta","delta":"ab "}"#,
+            r#"{"type":"response.output_text.delta","delta":"cd"}"#,
+        ],
+    ] {
+        let answer = stream(&events.map(|event| format!("data: {event}\n\n")));
+        let server = HttpServer::start(move |_: &Received| vec![Act::Send(answer.clone())]);
+        let (from, tokens, _, text) = counted(&payloads, &server, &flag);
+        assert_eq!((from, tokens), ("tokenizer".into(), 50.0), "{events:?}: {text}");
+    }
+    for body in [
+        r#"{"object":"response","output":[{"type":"message","content":[{"type":"output_text","text":"ab cd"}]}]}"#,
+        r#"{"content":"ab cd","stop":true}"#,
+        r#"{"generated_text":"ab cd"}"#,
+    ] {
+        let server =
+            HttpServer::start(|_: &Received| vec![Act::Send(http_server::reply("200 OK", "", body.as_bytes()))]);
+        let (from, tokens, _, text) = counted(&payloads, &server, &flag);
+        assert_eq!((from, tokens), ("tokenizer".into(), 50.0), "{body}: {text}");
+    }
+}
+
+#[test]
 fn a_tokenizer_counts_bodies_and_what_it_does_not_take_is_chunks() {
     let payloads = Payloads::of(&[CHAT]);
     let tokenizer = payloads.path("tokenizer.json");
