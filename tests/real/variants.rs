@@ -77,7 +77,7 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let expected = ["triton-bench: cell 1/2 (concurrency 1) is done", "triton-bench: cell 2/2 (concurrency 2) is done"];
     assert_eq!(done, expected, "{}", finished.stderr);
     let picture = fs::read_to_string(&svg).unwrap();
-    for row in ["c 1 throughput", "c 2 p50"] {
+    for row in ["other three, c 1", "other three, c 2", ">p50<"] {
         assert!(picture.contains(row) && fs::read_to_string(&page).unwrap().contains(row), "{row}: {picture}");
     }
     assert!(picture.contains("% worse"), "{picture}");
