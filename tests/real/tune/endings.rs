@@ -35,8 +35,8 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
     );
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     let points = found.candidates().iter().filter(|candidate| !candidate["figures"].is_null()).count();
-    assert_eq!(page.matches("<circle").count(), points, "{page}");
-    assert!(page.contains(">#0</text>") && !page.contains("src=\"http") && !page.contains("href=\"http"), "{page}");
+    assert_eq!(page.matches("<path class=\"mark ").count(), points, "{page}");
+    assert!(page.contains(">yours</text>") && !page.contains("src=\"http") && !page.contains("href=\"http"), "{page}");
     // The text is one that Triton reads: the model is loaded with it, and is what was found.
     fs::write(found.repository.path().join("m/config.pbtxt"), &text).unwrap();
     let again = tune(&found.repository, &format!("--search instances={instances} --budget 2s")).run();
