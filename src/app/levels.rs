@@ -40,12 +40,17 @@ pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
             Ok(())
         }
         // If an interrupt kept a level from starting, that does not invalidate the others.
-        Err(error) if runner.is_interrupted() && !result.levels.is_empty() => {
+        Err(error) if runner.is_interrupted() && !is_empty(result) => {
             note!("{error}");
             Ok(())
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether nothing was measured.
+pub fn is_empty(result: &RunResult) -> bool {
+    result.levels.is_empty() && result.sweep_steps.is_empty() && result.periodic.is_none()
 }
 
 fn run_levels(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {

@@ -179,15 +179,17 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, r
     let ended = levels::run(&runner, &mut result);
     let further = |()| batches::further(&mut session, context, &earlier, baseline, &mut result);
     let ended = ended.and_then(further);
-    // What an earlier run has measured stays, wherever this one ended.
-    result.levels.extend(earlier.unreached(&result));
+    let is_interrupted = acted_on.load(Ordering::Relaxed) > 0;
+    // If an error or an interrupt comes before the first level, files stay as they were: there is nothing to put into them.
+    let failed = levels::is_empty(&result) && (ended.is_err() || is_interrupted);
+    if !failed {
+        earlier.complete(&mut result);
+    }
     screen.end();
     // What was measured is kept, even if standard output or another file fails.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
     gate::judge(&mut result, &session.plan.gate, baseline);
     let printed = printed.and_then(|()| conclude(&result, codes, &screen));
-    // If an error comes before the first level, files stay as they were: there is nothing to put into them.
-    let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
     let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline) };
     let traced = write_traces(&session, interrupts);
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
@@ -195,13 +197,11 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, r
         exported.and_then(|()| if failed { Ok(()) } else { write_requests(&session.plan, interrupts, &result) });
     session.close();
     Error::both(Error::both(written, traced), exported)?;
-    match ended {
-        Err(error) if failed && acted_on.load(Ordering::Relaxed) > 0 => {
-            note!("{error}");
-            return Ok(exit::INTERRUPTED);
-        }
-        ended => ended?,
+    if failed && is_interrupted {
+        note!("{}", ended.err().map_or_else(|| "nothing was measured".to_owned(), |error| error.to_string()));
+        return Ok(exit::INTERRUPTED);
     }
+    ended?;
     printed?;
     Ok(result.exit_code(codes))
 }

@@ -11,8 +11,8 @@ use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::error::Result;
-use crate::load::{BatchBook, LoadShape, PeriodicLoop};
+use crate::error::{Error, Result};
+use crate::load::{BatchBook, LoadShape, PeriodicLoop, RunningLoad};
 use crate::measure::periodic::{follow, wait_for_end};
 use crate::measure::verdict::exceeds_errors;
 use crate::ranks::Ranks;
@@ -80,7 +80,8 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
             let mut saved = Stamp::now();
             wait_for_end(&running, runner.context.interrupts, || {
                 // Summing up a thousand batches takes a while, during which nobody sees that the load has ended.
-                if runner.saves() && Stamp::now().since(saved) >= SAVE_EVERY_NS {
+                if runner.saves() && level.recorder.completed().all() > 0 && Stamp::now().since(saved) >= SAVE_EVERY_NS
+                {
                     let periodic = Some(so_far(&shape, &level.recorder));
                     runner.save(&RunResult { periodic, ..result.clone() });
                     saved = Stamp::now();
@@ -88,8 +89,7 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
             });
         }
     }
-    let (stranded, oddities) = (running.is_stranded(), running.oddities());
-    let stopped = running.stop();
+    let (oddities, (stranded, stopped)) = (running.oddities(), stop(running));
     level.recorder.take_back();
     if let Some(observers) = runner.observers {
         observers.settle();
@@ -103,16 +103,37 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     let (part, requests) = joined(joint, own_part, requests)?;
     let PartResult { batches, mut errors, stranded } = part;
     errors.sort_by_key(|(_, count)| Reverse(*count));
+    let outcome = outcome(runner, stranded, &requests)?;
+    let remarks = Remark::of_replies(&oddities).collect();
+    Ok(PeriodicResult { batches, requests, errors, remarks, outcome })
+}
+
+/// Stops the load. Returns whether it could not continue, and what became of its requests; what fails for an interrupt alone is no
+/// failure.
+fn stop(running: RunningLoad) -> (bool, Result<LoadReport>) {
+    let (stranded, report) = (running.is_stranded(), running.report());
+    match running.stop() {
+        Err(error) if error.is_of_an_interrupt() => (false, Ok(report)),
+        stopped => (stranded, stopped),
+    }
+}
+
+/// What the load came to.
+///
+/// # Errors
+/// If the user interrupted before any request was over.
+fn outcome(runner: &Runner<'_>, stranded: bool, requests: &LoadReport) -> Result<Outcome> {
+    if runner.is_interrupted() && requests.completed + requests.failed == 0 {
+        return Err(Error::machine("interrupted before any request was over: nothing was measured"));
+    }
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
-    let outcome = if stranded || requests.completed == 0 || failed {
+    Ok(if stranded || requests.completed == 0 || failed {
         Outcome::Failed
     } else if runner.is_interrupted() {
         Outcome::Interrupted
     } else {
         Outcome::Valid
-    };
-    let remarks = Remark::of_replies(&oddities).collect();
-    Ok(PeriodicResult { batches, requests, errors, remarks, outcome })
+    })
 }
 
 /// The result so far while the load runs, like that of one that was broken off.

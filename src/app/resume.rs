@@ -1,24 +1,28 @@
 //! `--resume`: continues an earlier run of the same plan, whose result answers for what it holds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, flags};
+use crate::report::level_name;
 use crate::result::compare::differences;
 use crate::result::outcome::Outcome;
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::result::sweep::{StepTaken, SweepStep};
 use crate::result::variants::{Cell, VariantIdentity};
 use crate::result::{PeriodicResult, RunResult, Setup, is_report};
-use crate::stdio::shown;
+use crate::stdio::{note, shown};
 use crate::terms::Flag;
 
 /// What an earlier run of the same plan has finished; empty without `--resume`.
 #[derive(Default)]
 pub struct EarlierRun {
     run: Option<(PathBuf, RunResult)>,
+    /// Levels that are measured again, and stay until more of them was: those that the user broke off, or that lack starts.
+    broken_off: Vec<LevelSummary>,
     /// Whether it was broken off after its last level had ended: further measurements of it may be missing.
     is_open: bool,
 }
@@ -45,14 +49,20 @@ impl EarlierRun {
         }
         let starts = plan.measurement.restarts as usize;
         let is_open = is_open(&result, starts);
-        keep_finished(&mut result.levels, starts);
+        let in_order = !plan.load.mode.stages().is_empty();
+        let mut broken_off = take_unfinished(&mut result.levels, starts, in_order);
+        let says_little = |level: &LevelSummary| level.client.requests == 0 || level.ending == Ending::Failed;
+        if let Some(first) = broken_off.iter().position(says_little).filter(|_| in_order) {
+            broken_off.truncate(first);
+        }
+        broken_off.retain(|level| !says_little(level));
         if plan.load.mode.sweep().is_some() {
             if result.sweep_steps.is_empty() && !result.levels.is_empty() {
                 return refuse("it lacks the search that found the rates of its sweep".to_owned());
             }
             cut(&mut result.sweep_steps, &result.levels);
         }
-        Ok(Self { run: Some((path.clone(), result)), is_open })
+        Ok(Self { run: Some((path.clone(), result)), broken_off, is_open })
     }
 
     /// Checks that server and models are the same as then; moves the earlier levels' stamps to just before the run,
@@ -70,7 +80,8 @@ impl EarlierRun {
                 found.push(format!("the configuration of model '{}' has changed", shown(&now.name)));
             }
         }
-        put_before(&mut earlier.levels, setup.began_stamp);
+        let broken_off = &mut self.broken_off;
+        put_before(earlier.levels.iter_mut().chain(broken_off), setup.began_stamp);
         self.refuse_other(&found)
     }
 
@@ -128,13 +139,45 @@ impl EarlierRun {
         last.is_some_and(|last| is_level(last, level.load, level.client.batch_size))
     }
 
-    /// The finished levels that `result` does not have.
-    pub fn unreached(&self, result: &RunResult) -> Vec<LevelSummary> {
-        let is_there = |earlier: &&LevelSummary| {
-            let (load, batch_size) = (earlier.load, earlier.client.batch_size);
-            result.levels.iter().any(|level| is_level(level, load, batch_size))
-        };
-        self.levels().iter().filter(|earlier| !is_there(earlier)).cloned().collect()
+    /// A level that was measured now, or what it was before if that says more.
+    pub fn better(&self, level: LevelSummary) -> LevelSummary {
+        let same = |old: &&LevelSummary| is_level(old, level.load, level.client.batch_size);
+        self.broken_off.iter().find(same).and_then(|old| weightier(old, &level)).unwrap_or(level)
+    }
+
+    /// The same of a stage, by its number from 0.
+    pub fn better_stage(&self, number: usize, level: LevelSummary) -> LevelSummary {
+        let old = number.checked_sub(self.levels().len()).and_then(|number| self.broken_off.get(number));
+        old.and_then(|old| weightier(old, &level)).unwrap_or(level)
+    }
+
+    /// The result so far, with the levels of the earlier run that it does not have.
+    pub fn with<'r>(&self, result: &'r RunResult) -> Cow<'r, RunResult> {
+        let unreached = self.unreached(result, true);
+        if unreached.is_empty() {
+            return Cow::Borrowed(result);
+        }
+        let levels = result.levels.iter().cloned().chain(unreached).collect();
+        Cow::Owned(RunResult { levels, ..result.clone() })
+    }
+
+    /// Adds what the earlier run has measured to the result of this one, wherever that ended. One that was not broken off has
+    /// every level that there is to measure.
+    pub fn complete(&self, result: &mut RunResult) {
+        let is_broken_off = result.interrupted || result.server_gone;
+        let unreached = self.unreached(result, is_broken_off);
+        result.levels.extend(unreached);
+    }
+
+    /// The levels that `result` does not have: the finished ones, and those that were broken off.
+    fn unreached(&self, result: &RunResult, broken_off: bool) -> Vec<LevelSummary> {
+        let old = self.levels().iter().chain(self.broken_off.iter().filter(|_| broken_off));
+        if !result.setup.mode.stages().is_empty() {
+            return old.skip(result.levels.len()).cloned().collect();
+        }
+        let is_there =
+            |old: &&LevelSummary| result.levels.iter().any(|level| is_level(level, old.load, old.client.batch_size));
+        old.filter(|old| !is_there(old)).cloned().collect()
     }
 
     /// The steps that a sweep took; the rates among them are levels that were finished.
@@ -173,13 +216,30 @@ fn is_level(level: &LevelSummary, load: LevelLoad, batch_size: u64) -> bool {
     level.load == load && level.client.batch_size == batch_size
 }
 
+/// An earlier level that says more than the same one of this run, which failed then or was broken off sooner.
+fn weightier(old: &LevelSummary, new: &LevelSummary) -> Option<LevelSummary> {
+    let stays = match new.ending {
+        Ending::Interrupted => has_ended(old) || old.client.requests > new.client.requests,
+        Ending::Failed => false,
+        _ => starts_of(old) > starts_of(new),
+    };
+    if stays {
+        note!("{}: the earlier run has measured more of it, which stays (--resume)", level_name(old.load));
+    }
+    stays.then(|| old.clone())
+}
+
 fn has_ended(level: &LevelSummary) -> bool {
     !matches!(level.ending, Ending::Interrupted | Ending::Failed)
 }
 
 /// Whether a level that has ended was measured at fewer starts than the plan asks for. One that failed has no others.
 fn lacks_starts(level: &LevelSummary, starts: usize) -> bool {
-    has_ended(level) && level.restarts.as_ref().map_or(1, |all| all.starts) < starts
+    has_ended(level) && starts_of(level) < starts
+}
+
+fn starts_of(level: &LevelSummary) -> usize {
+    level.restarts.as_ref().map_or(1, |all| all.starts)
 }
 
 /// Whether a run was broken off, and its last level is not what was broken off.
@@ -188,12 +248,17 @@ fn is_open(result: &RunResult, starts: usize) -> bool {
     (result.interrupted || result.server_gone) && result.levels.last().is_some_and(is_whole)
 }
 
-/// Removes the levels that are to be measured again: those that lack starts, and at the end those that have not ended.
-fn keep_finished(levels: &mut Vec<LevelSummary>, starts: usize) {
-    levels.retain(|level| !lacks_starts(level, starts));
-    while levels.last().is_some_and(|level| !has_ended(level)) {
-        levels.pop();
-    }
+/// Takes out the levels that are to be measured again: those that lack starts or were broken off, and at the end those that
+/// failed. Of levels that follow each other `in_order`, all from the first of these on.
+fn take_unfinished(levels: &mut Vec<LevelSummary>, starts: usize, in_order: bool) -> Vec<LevelSummary> {
+    let ended = levels.iter().rposition(has_ended).map_or(0, |last| last + 1);
+    let failed = levels.split_off(ended);
+    let is_unfinished = |level: &LevelSummary| lacks_starts(level, starts) || level.ending == Ending::Interrupted;
+    let unfinished = match levels.iter().position(is_unfinished).filter(|_| in_order) {
+        Some(first) => levels.split_off(first),
+        None => levels.extract_if(.., |level| is_unfinished(level)).collect::<Vec<_>>(),
+    };
+    unfinished.into_iter().chain(failed).collect()
 }
 
 /// Which flags differ, with both values.
@@ -215,7 +280,8 @@ fn changed_flags(then: &[Flag], now: &[Flag]) -> Vec<String> {
 }
 
 /// Shifts all stamps so that the last window ends just before `began`, as far as the clock goes back.
-fn put_before(levels: &mut [LevelSummary], began: Stamp) {
+fn put_before<'a>(levels: impl Iterator<Item = &'a mut LevelSummary>, began: Stamp) {
+    let levels: Vec<&mut LevelSummary> = levels.collect();
     const PAUSE_NS: u64 = 100_000_000;
     let ends = levels.iter().flat_map(|level| level.windows.iter().map(|row| row.start.plus_duration(row.duration).0));
     let Some(end) = ends.max() else { return };
@@ -235,6 +301,8 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
     use crate::result::setup::sample as plans;
     use crate::result::summary::{Restarts, sample};
@@ -278,7 +346,7 @@ mod tests {
     fn levels_that_lack_starts_are_measured_again() {
         let left = |starts: usize, levels: &[LevelSummary]| {
             let mut levels = levels.to_vec();
-            keep_finished(&mut levels, starts);
+            drop(take_unfinished(&mut levels, starts, false));
             let load = |level: &LevelSummary| if let LevelLoad::Concurrency(load) = level.load { load } else { 0 };
             levels.iter().map(load).collect::<Vec<_>>()
         };
@@ -299,7 +367,11 @@ mod tests {
     fn a_run_is_open_at_a_last_level_that_it_has_not_broken_off() {
         let open_at = |interrupted: bool, server_gone: bool, levels: &[LevelSummary]| {
             let result = RunResult { interrupted, server_gone, ..plans::result(&plans::setup(), levels) };
-            let earlier = EarlierRun { is_open: is_open(&result, 2), run: Some(("r.json".into(), result)) };
+            let earlier = EarlierRun {
+                is_open: is_open(&result, 2),
+                broken_off: Vec::new(),
+                run: Some(("r.json".into(), result)),
+            };
             levels.iter().map(|level| earlier.is_open_at(level)).collect::<Vec<_>>()
         };
         let whole = [level(1, Ending::Stable, 2), level(2, Ending::OverThreshold, 2)];
@@ -312,15 +384,54 @@ mod tests {
     }
 
     #[test]
+    fn a_level_that_was_broken_off_stays_until_more_of_it_is_measured() {
+        let of =
+            |ending, requests| LevelSummary { ending, ..sample::level(LevelLoad::Concurrency(4), requests, 1_000) };
+        let earlier = |old: LevelSummary| {
+            let result = RunResult { interrupted: true, ..plans::result(&plans::setup(), &[]) };
+            EarlierRun { run: Some(("r.json".into(), result)), broken_off: vec![old], is_open: false }
+        };
+        for (new, stays) in [
+            (of(Ending::Interrupted, 117), true),
+            (of(Ending::Interrupted, 119), false),
+            (of(Ending::Stable, 50), false),
+            (of(Ending::Failed, 0), false),
+        ] {
+            let better = earlier(of(Ending::Interrupted, 118)).better(new.clone());
+            assert_eq!(better.client.requests, if stays { 118 } else { new.client.requests });
+        }
+        let lacks_starts = earlier(of(Ending::Stable, 118));
+        assert_eq!(lacks_starts.better(of(Ending::Interrupted, 900)).client.requests, 118);
+        let reached = |interrupted, levels: &[LevelSummary]| {
+            let mut result = RunResult { interrupted, ..plans::result(&plans::setup(), levels) };
+            earlier(of(Ending::Interrupted, 118)).complete(&mut result);
+            result.levels.len()
+        };
+        assert_eq!((reached(true, &[]), reached(true, &[of(Ending::Stable, 9)])), (1, 1));
+        assert_eq!(reached(false, &[level(1, Ending::Stable, 1)]), 1, "what a whole run did not need is left out");
+    }
+
+    #[test]
+    fn stages_go_on_with_the_first_that_was_broken_off() {
+        let mut stages =
+            [Ending::Stable, Ending::Interrupted, Ending::Complete].map(|ending| level(4, ending, 1)).to_vec();
+        assert_eq!((take_unfinished(&mut stages, 1, true).len(), stages.len()), (2, 1));
+        let mut levels =
+            [Ending::Interrupted, Ending::Complete, Ending::Failed].map(|ending| level(4, ending, 1)).to_vec();
+        let taken = take_unfinished(&mut levels, 1, false);
+        assert_eq!((taken.len(), levels.len(), levels[0].ending), (2, 1, Ending::Complete));
+    }
+
+    #[test]
     fn earlier_levels_lie_before_the_run_whatever_the_clock_says() {
         for (then, began) in [(5_000_000_000, 900_000_000_000), (900_000_000_000, 50_000_000_000), (7_000, 1)] {
             let mut level = sample::level(LevelLoad::Concurrency(1), 1, 1);
             (level.client.start, level.timeline.began) = (Stamp(then), Stamp(then - 1_000));
-            put_before(std::slice::from_mut(&mut level), Stamp(began));
+            put_before(iter::once(&mut level), Stamp(began));
             assert_eq!(level.client.start, Stamp(then), "it has no windows");
             let row = crate::result::timeline::sample::row(Stamp(then));
             level.windows = vec![row];
-            put_before(std::slice::from_mut(&mut level), Stamp(began));
+            put_before(iter::once(&mut level), Stamp(began));
             let moved = level.client.start.0;
             assert_eq!((level.windows[0].start.0, moved - level.timeline.began.0), (moved, 1_000));
             assert!(moved + 1_000_000_000 <= began || level.timeline.began == Stamp(0), "{moved} {began}");

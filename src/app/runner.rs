@@ -90,7 +90,7 @@ impl<'a> Runner<'a> {
         }
         debug!("measuring {:?}", job.load);
         self.show_measured(job, &self.plan().measurement, |level| {
-            result.levels.push(level);
+            result.levels.push(self.earlier.better(level));
             self.save(result);
         })?;
         Ok(true)
@@ -99,23 +99,22 @@ impl<'a> Runner<'a> {
     /// Updates the files that are kept current during the run. Levels of an earlier run that this one has not reached
     /// yet stay there.
     pub fn save(&self, result: &RunResult) {
-        let unreached = self.earlier.unreached(result);
-        if unreached.is_empty() || !self.saves() {
-            return self.save_all(result);
+        if self.saves() {
+            self.save_summary(result);
+            pages::save(self.plan(), self.context.interrupts, &self.earlier.with(result));
         }
-        let levels = result.levels.iter().cloned().chain(unreached).collect();
-        self.save_all(&RunResult { levels, ..result.clone() });
+    }
+
+    /// Updates the summary alone.
+    pub fn save_summary(&self, result: &RunResult) {
+        let path = self.plan().output.summary.as_deref();
+        report::summary::save(path, self.context.interrupts, &self.earlier.with(result));
     }
 
     /// Whether there is a file for the result so far.
     pub fn saves(&self) -> bool {
         let output = &self.plan().output;
         output.summary.is_some() || output.csv.is_some() || output.pages.html.is_some()
-    }
-
-    fn save_all(&self, result: &RunResult) {
-        report::summary::save(self.plan().output.summary.as_deref(), self.context.interrupts, result);
-        pages::save(self.plan(), self.context.interrupts, result);
     }
 
     /// Measures `level` again by a measurement plan, and prints it; the new result counts.
@@ -213,12 +212,11 @@ impl<'a> Runner<'a> {
         if let Some(observers) = exporting {
             observers.begin(job.load);
         }
-        if run.finite {
-            let counters = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
-            run.baseline = counters.map(|counters| (Stamp::now(), counters));
+        let measured = self.measure_load(job, plan, run);
+        if let Some(observers) = exporting.filter(|_| measured.is_err() && self.is_interrupted()) {
+            observers.discard();
         }
-        let running = self.begin(&run.recorder, job)?;
-        let mut measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
+        let mut measured = measured?;
         measured.summary.timeline.began = began;
         if repeats {
             let again = |is_first| self.measure_restarted(job, plan, is_first);
@@ -228,6 +226,16 @@ impl<'a> Runner<'a> {
             observers.end(measured.boundaries.clone(), &measured.summary, &self.session.setup);
         }
         Ok(self.account(measured))
+    }
+
+    /// Starts the load of a level and measures it.
+    fn measure_load(&self, job: &Job, plan: &MeasurementPlan, mut run: LevelRun) -> Result<MeasuredLevel> {
+        if run.finite {
+            let counters = read_statistics(self.session.backend.as_ref(), &self.session.all_models)?;
+            run.baseline = counters.map(|counters| (Stamp::now(), counters));
+        }
+        let running = self.begin(&run.recorder, job)?;
+        self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))
     }
 
     /// Reports problems with a level's requests, if there were any.

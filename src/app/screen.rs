@@ -11,7 +11,7 @@ use crate::app::job::Job;
 use crate::app::progress::{Length, LevelProgress, Parts};
 use crate::app::session::Session;
 use crate::clock::Stamp;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::exit::Codes;
 use crate::measure::blocks::Block;
 use crate::measure::measurement::{Moment, Watcher};
@@ -109,12 +109,17 @@ impl Screen {
         recorder
     }
 
-    /// Prints text on standard output.
+    /// Prints text on standard output. Under perf_analyzer's name a reader that has seen enough, as `head` has, ends nothing: the
+    /// files that were asked for are still to come.
     ///
     /// # Errors
     /// If standard output is closed or full.
     pub fn print(&self, text: &str) -> Result<()> {
-        if self.quiet { stdio::print(&console::as_upstream(text)) } else { stdio::print(text) }
+        if !self.quiet {
+            return stdio::print(text);
+        }
+        let printed = stdio::print(&console::as_upstream(text));
+        printed.or_else(|error| if error.kind() == ErrorKind::Closed { Ok(()) } else { Err(error) })
     }
 
     /// Sets the position of a run that does not walk through levels, with its parts where their number is known.

@@ -344,6 +344,8 @@ fn collector(plan: &Plan, backend: &Arc<dyn Backend>, model: &str) -> Result<Opt
     let backend = Arc::clone(backend);
     match plan.target.service {
         ServiceKind::OpenAi => Collector::start_if_offered(backend, wanted.interval, model),
+        // perf_analyzer goes on, and so do its callers.
+        _ if plan.output.as_upstream => Collector::start_anyway(backend, wanted.interval, model).map(Some),
         _ => Collector::start(backend, wanted.interval, model).map(Some),
     }
 }

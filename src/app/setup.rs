@@ -68,6 +68,7 @@ pub fn setup(plan: &Plan, served: &Served<'_>) -> Result<Setup> {
             [] => entries(&plan.target.mix),
             sessions => named(conversations::turns(sessions)),
         },
+        turns: !sessions.is_empty(),
     })
 }
 

@@ -12,6 +12,7 @@ use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, LoadShape, prepare};
+use crate::measure::level_run::says_nothing;
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::plan::SequencePlan;
 use crate::report;
@@ -157,20 +158,26 @@ impl Director for Play<'_> {
     }
 
     fn ended(&self, summary: &LevelSummary) -> Result<()> {
-        if let Some(observers) = self.runner.observers {
-            observers.end(boundaries(summary), summary, &self.runner.session.setup);
+        let is_empty = self.runner.context.ranks.is_none() && says_nothing(summary);
+        match self.runner.observers {
+            Some(observers) if is_empty => observers.discard(),
+            Some(observers) => observers.end(boundaries(summary), summary, &self.runner.session.setup),
+            None => {}
         }
         let number = self.over.replace(self.over.get() + 1);
         if self.places.borrow().len() > self.over.get() {
             self.export(self.over.get());
         }
+        if is_empty {
+            return Ok(());
+        }
         let mut result = self.result.borrow_mut();
-        let mut level = summary.clone();
-        if result.levels.len() == self.runner.earlier.levels().len() {
+        let (mut level, index) = (summary.clone(), result.levels.len());
+        if index == self.runner.earlier.levels().len() {
             level.timeline.began = self.began;
         }
-        result.levels.push(level);
-        report::summary::save(self.runner.plan().output.summary.as_deref(), self.runner.context.interrupts, &result);
+        result.levels.push(self.runner.earlier.better_stage(index, level));
+        self.runner.save_summary(&result);
         let printed = self.runner.show(std::slice::from_ref(summary));
         let position = self.places.borrow().get(number).cloned().unwrap_or_default();
         self.runner.context.screen.finished_at(&position, summary);

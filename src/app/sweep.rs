@@ -14,8 +14,8 @@ use crate::result::sweep::{StepTaken, SweepObservation, SweepResult, SweepStep};
 use crate::stdio::note;
 use crate::terms::{GapDistribution, MeasurementPlan, WindowRule};
 
-/// Requests outstanding in the burst that gives the first guess.
-const BURST: u32 = 256;
+/// Requests outstanding in the burst that gives the first guess; fewer where a server refuses what it cannot do at once.
+const BURSTS: [u32; 4] = [256, 32, 4, 1];
 /// Shortest and longest window of a search step.
 const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 
@@ -72,14 +72,23 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
     }
 }
 
-/// Many requests at once; `None` if they fail, which is reported and in the result.
+/// Many requests at once; `None` if they fail, however few they are, which is reported and in the result.
 fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<LevelSummary>> {
-    let level = runner.measure_quietly(&burst(runner), &search_plan(&runner.plan().measurement))?;
-    if level.ending != Ending::Failed {
-        return Ok(Some(level));
+    let mut failed = None;
+    for outstanding in BURSTS {
+        let level = runner.measure_quietly(&burst(runner, outstanding), &search_plan(&runner.plan().measurement))?;
+        if level.ending != Ending::Failed {
+            return Ok(Some(level));
+        }
+        let sheds = level.client.requests > 0 && !runner.is_interrupted() && !runner.session.backend.is_gone();
+        failed = Some(level);
+        if !sheds {
+            break;
+        }
+        note!("sweep: of {outstanding} requests at once, more fail than --max-errors allows");
     }
-    say_no_rate(runner, Some(&level));
-    result.levels.push(level);
+    say_no_rate(runner, failed.as_ref());
+    result.levels.extend(failed);
     runner.show(&result.levels).map(|()| None)
 }
 
@@ -178,10 +187,10 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
     MeasurementPlan { window: WindowRule::of_length(length), ..plan.clone().once() }
 }
 
-fn burst(runner: &Runner<'_>) -> Job {
+fn burst(runner: &Runner<'_>, most: u32) -> Job {
     // More sequences than may be active would wait for each other, and need more correlation IDs.
-    let sequences = u32::try_from(runner.plan().load.sequences.concurrent).unwrap_or(BURST);
-    let outstanding = if runner.session.setup.sequences { BURST.min(sequences) } else { BURST };
+    let sequences = u32::try_from(runner.plan().load.sequences.concurrent).unwrap_or(most);
+    let outstanding = if runner.session.setup.sequences { most.min(sequences) } else { most };
     Job::burst(runner.session, outstanding)
 }
 
@@ -197,14 +206,15 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
 
 /// Whether a reason against a level is one against its rate.
 fn is_lost(reason: &InvalidReason) -> bool {
-    matches!(
-        reason,
-        InvalidReason::Nothing
-            | InvalidReason::NoneEnded
-            | InvalidReason::AllCancelled(_)
-            | InvalidReason::Errors(..)
-            | InvalidReason::RateNotReached(..)
-            | InvalidReason::Overloaded(..)
-            | InvalidReason::HeldBack(_)
-    )
+    reason.is_a_growing_latency()
+        || matches!(
+            reason,
+            InvalidReason::Nothing
+                | InvalidReason::NoneEnded
+                | InvalidReason::AllCancelled(_)
+                | InvalidReason::Errors(..)
+                | InvalidReason::RateNotReached(..)
+                | InvalidReason::Overloaded(..)
+                | InvalidReason::HeldBack(_)
+        )
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::clock::Stamp;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::load::RunningLoad;
 use crate::measure::waiting::wait;
@@ -29,7 +29,8 @@ impl Runner<'_> {
     /// Warms up with the load of `job`, unless the measurement does so itself, and discards the results.
     ///
     /// # Errors
-    /// If the load cannot be started or breaks.
+    /// If the load cannot be started or breaks, or the user interrupts. Of several processes, all hear of that before the load
+    /// that is measured begins.
     pub fn warm_up(&self, job: &Job, plan: &MeasurementPlan) -> Result<()> {
         let job = job.warm_up.as_deref().unwrap_or(job);
         let quota = (plan.warmup_requests > 0).then_some(plan.warmup_requests);
@@ -39,7 +40,11 @@ impl Runner<'_> {
         let running = self.start(&self.level_run(job).recorder, job, quota)?;
         let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
         self.let_run(&running, end);
-        running.stop().map(drop)
+        let stopped = running.stop();
+        match self.context.ranks.is_none() && self.is_interrupted() {
+            true => Err(Error::machine("interrupted while it warmed up: nothing was measured")),
+            false => stopped.map(drop),
+        }
     }
 
     /// Lets a load run that is not measured: until it has ended, `end` has come, or the user has interrupted, which other

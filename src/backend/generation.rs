@@ -30,6 +30,10 @@ pub struct Generation {
     pub input: InputTokens,
     /// Bytes of the request's body.
     pub request_bytes: u64,
+    /// The server's counts of tokens cannot be read, or cannot be.
+    pub unreadable: bool,
+    /// A stream was asked for, and the answer is none.
+    pub unstreamed: bool,
     /// Events of any kind.
     pub events: u32,
     /// Network reads in which events ended.

@@ -76,6 +76,9 @@ impl From<Arc<dyn Backend>> for Connected {
 /// How to reach the server of a plan: [`connect`], or another crate's function for its own service.
 pub type Connect = fn(&Plan) -> Result<Connected>;
 
+/// The default of `--server-wait`.
+const USUAL_WAIT: Duration = Duration::from_secs(5);
+
 /// How long a program that leaves at once lets network servers restore settings and unregister regions.
 const FORGET_LIMIT: Duration = Duration::from_millis(500);
 
@@ -104,11 +107,22 @@ pub fn model_list(plan: &Plan, only: Option<&str>) -> Result<Vec<ListedModel>> {
 /// If the server cannot be reached, or does not list its models.
 pub fn first_model(target: &Target) -> Result<Option<String>> {
     let is_open = target.service == ServiceKind::OpenAi && target.model.name.is_empty();
-    // Who named neither a model nor a server that runs has forgotten something, and need not wait to hear of it.
-    let connection = ConnectionPlan { server_wait: Duration::ZERO, ..target.connection.clone() };
-    let asked = Target { connection, ..target.clone() };
-    let first = is_open.then(|| openai::OpenAiBackend::connect(&asked)?.first_model()).transpose();
-    first.map_err(|error| Error::usage(format!("-m is missing, and the server names no model: {error}; name one")))
+    if !is_open {
+        return Ok(None);
+    }
+    let connection = &target.connection;
+    let usual = connection.url == format!("localhost:{}", target.service.port(&connection.protocol));
+    let server = match usual && connection.server_wait <= USUAL_WAIT {
+        // Who named neither a model nor a server has forgotten something, and need not wait to hear of it.
+        true => {
+            let connection = ConnectionPlan { server_wait: Duration::ZERO, ..connection.clone() };
+            let connected = openai::OpenAiBackend::connect(&Target { connection, ..target.clone() });
+            connected.map_err(|error| Error::usage(format!("-m is missing, and {error}")))?
+        }
+        false => openai::OpenAiBackend::connect(target)?,
+    };
+    let unnamed = |error| Error::usage(format!("-m is missing, and the server names no model: {error}; name one"));
+    server.first_model().map(Some).map_err(unnamed)
 }
 
 /// Connects to the plan's server, and makes its model ready.

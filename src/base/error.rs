@@ -6,6 +6,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// What is said of an exchange with the server that ended for an interrupt alone.
+pub const BROKEN_OFF: &str = "the user interrupted before the server had answered";
+
 /// Where the fault lies. Every kind ends the program with the same code ([`crate::exit::FAILED`]), as in perf_analyzer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -71,6 +74,11 @@ impl Error {
     /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Whether there would be no error had the user not interrupted.
+    pub fn is_of_an_interrupt(&self) -> bool {
+        self.message.contains(BROKEN_OFF)
     }
 
     /// The same error, with the failed action in front of its message.

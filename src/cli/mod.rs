@@ -292,7 +292,9 @@ impl Flags {
         let further_percentiles = gate.percentiles();
         // A repository is accessible to this process; perf_analyzer uses another flag for that.
         let repository = codes == Codes::Own && given.has("--model-repository");
-        let in_process = (matrix.is_some() || repository) && !given.has("--service-kind");
+        // A matrix of a server that runs has no rows in process, unless the model is there, too.
+        let there = matrix.is_some() && given.has("-u") && !given.has("--model-repository");
+        let in_process = (matrix.is_some() || repository) && !there && !given.has("--service-kind");
         if in_process && matrix.is_none() {
             notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
         }

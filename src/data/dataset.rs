@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::PromptForm;
 use crate::error::{Error, Result};
 use crate::lengths::Dataset;
+use crate::text::plain_text;
 use crate::tokenizer::Tokenizer;
 
 /// Pairs of keys that hold a prompt and its answer.
@@ -116,17 +117,20 @@ impl Wanted<'_> {
         self.pair(prompt, answer)
     }
 
-    /// Chats are sent as they are; of the others, all before the last answer is the prompt, or where a conversation goes on,
-    /// its first turn.
+    /// Its first turn is the prompt, and bounds are for that and its answer. Chats are sent as they are.
     fn of_turns(&self, turns: &[(&str, String)]) -> Option<Entry> {
         if turns.len() < 2 {
             return None;
         }
-        if self.form.holds_messages() {
-            let message = |(role, content): &(&str, String)| json!({"role": role, "content": content});
-            return Some(Entry { prompt: Prompt::Messages(turns.iter().map(message).collect()), output: None });
+        let pair = || self.pair(&turns[0].1, Some(&turns[1].1));
+        if !self.form.holds_messages() {
+            return pair();
         }
-        self.pair(&turns[0].1, Some(&turns[1].1))
+        // Nothing is counted without need: answers are long.
+        let is_bounded = self.dataset.prompt.is_some() || self.dataset.answer.is_some();
+        let message = |(role, content): &(&str, String)| json!({"role": role, "content": content});
+        let chat = || Entry { prompt: Prompt::Messages(turns.iter().map(message).collect()), output: None };
+        (!is_bounded || pair().is_some()).then(chat)
     }
 
     fn pair(&self, prompt: &str, answer: Option<&str>) -> Option<Entry> {
@@ -183,11 +187,12 @@ fn values(path: &Path) -> std::result::Result<Vec<Value>, String> {
         return Err(format!("'{}' is larger than 4 GiB: split it into several files in a folder", path.display()));
     }
     let broken = |error: serde_json::Error| format!("'{}' is no JSON: {error}", path.display());
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    let text = plain_text(&bytes).map_err(|rule| format!("'{}': {rule}", path.display()))?;
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     if first == Some(&b'[') {
-        return serde_json::from_slice(&bytes).map_err(broken);
+        return serde_json::from_slice(text).map_err(broken);
     }
-    serde_json::Deserializer::from_slice(&bytes).into_iter().collect::<std::result::Result<_, _>>().map_err(broken)
+    serde_json::Deserializer::from_slice(text).into_iter().collect::<std::result::Result<_, _>>().map_err(broken)
 }
 
 #[cfg(test)]
@@ -215,6 +220,10 @@ mod tests {
         assert_eq!(entries(TALK, PromptForm::Prompt, Some((2, 9))).unwrap().len(), 1);
         let chats = entries(TALK, PromptForm::Messages, None).unwrap();
         assert_eq!((chats.len(), chats[0].1), (2, None));
+        let long = entries(TALK, PromptForm::Messages, Some((2, 9))).unwrap();
+        assert_eq!((long.len(), &long[0]), (1, &chats[0]), "bounds are of a chat's first turn");
+        let none = entries(TALK, PromptForm::Messages, Some((20, 90))).unwrap_err().to_string();
+        assert!(none.contains("none of its 3 entries is of a known form and within the bounds"), "{none}");
         assert!(
             chats[0].0.starts_with(r#""messages":[{"content":"how are you","role":"user"},{"content":"fine \"so\"","#),
             "{}",
@@ -242,6 +251,7 @@ mod tests {
             ("[{\"a\": 1}]", "none of its 1 entries is of a known form"),
             ("[1, ", "is no JSON"),
             ("", "none of its 0 entries"),
+            ("\u{feff}[{\"a\": 1}]", "none of its 1 entries is of a known form"),
         ] {
             let error = entries(text, PromptForm::Prompt, None).unwrap_err().to_string();
             assert!(error.contains(message) && error.contains("data.json"), "{text}: {error}");

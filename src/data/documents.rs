@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::PromptForm;
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::model::DataType;
 use crate::shm::RegionBuilder;
 use crate::steps::{Loaded, Stream, Target, Value};
@@ -62,9 +63,9 @@ impl<'a, 'b> Documents<'a, 'b> {
     }
 
     /// Adds a whole body, of this model if it names none.
-    pub(super) fn add_body(&mut self, mut body: Map<String, Json>) -> Result<()> {
-        body.entry("model").or_insert_with(|| Json::from(self.target.model.id.name.as_str()));
-        self.add_document(Json::Object(body).to_string().as_bytes(), None)
+    pub(super) fn add_body(&mut self, mut body: Members) -> Result<()> {
+        body.begin_with("model", &Json::from(self.target.model.id.name.as_str()));
+        self.add_document(&body.text(), None)
     }
 
     /// Whether there is none.

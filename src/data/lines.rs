@@ -6,27 +6,37 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde_json::{Value, from_slice, from_str, json};
 
 use crate::PromptForm;
 use crate::dataset::Prompt;
 use crate::documents::Documents;
 use crate::error::{Error, Result};
 use crate::media::text_part;
+use crate::members::Members;
 use crate::shm::map_text;
 use crate::steps::{Loaded, Target};
+use crate::text::{fault_in_line, plain_text};
 
-/// What some editors begin a file of UTF-8 with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Members that limit the output tokens of a prompt, as different tools write them.
 const LIMITS: [&str; 5] =
     ["max_tokens", "max_completion_tokens", "max_output_tokens", "output_tokens", "output_length"];
 /// Those of them that are no field of any endpoint: an object that has one is no body yet.
 const RECORDED_LIMITS: [&str; 2] = ["output_tokens", "output_length"];
+/// The largest limit that is written as a floating-point number: beyond it, not every whole number is one.
+const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// Members that tell a line from others, or when it was sent: servers refuse them.
 const NO_FIELDS: [&str; 4] = ["id", "session_id", "timestamp", "delay"];
 /// What a line is, for messages.
 const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
+/// Members by which lines of other tools are known, and what to do with them.
+const OTHER_FORMS: [(&str, &str); 4] = [
+    ("texts", "aiperf's `texts`: write each as `text`, a line of its own"),
+    ("turns", "a conversation of aiperf's: write each turn as `text`, a line of its own, or the whole as `messages`"),
+    ("conversations", "ShareGPT's form: use --prompt-tokens dataset:FILE instead of --input-data"),
+    ("input_length", "a trace's: use --prompt-tokens trace:FILE or --trace-replay FILE instead of --input-data"),
+];
 
 /// Whether a file is one of lines, by its name.
 pub fn is_lines(path: &Path) -> bool {
@@ -42,15 +52,16 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
     let mut lines = Lines::new(form);
     for path in files {
         let text = map_text(path)?;
-        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+        let text = plain_text(&text).map_err(|rule| Error::input(format!("{}: {rule}", path.display())))?;
         let refuse =
             |number: usize, rule: &str| Error::input(format!("{}, line {}: {rule}", path.display(), number + 1));
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let value = serde_json::from_slice(line).map_err(|error| refuse(number, &format!("no JSON: {error}")))?;
-            match lines.entry(value).map_err(|rule| refuse(number, &rule))? {
+            let line =
+                Line::read(line).map_err(|error| refuse(number, &format!("no JSON: {}", fault_in_line(&error))))?;
+            match lines.entry(line).map_err(|rule| refuse(number, &rule))? {
                 Entry::Prompt(text) => payloads.add(&Prompt::Text(text).fields(form), form.least_output(), None)?,
                 Entry::Body(body) => payloads.add_body(body)?,
             }
@@ -63,11 +74,28 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
     Ok(payloads.loaded(lines.warnings()))
 }
 
+/// A line as JSON.
+enum Line {
+    Text(String),
+    Object(Members),
+    Other,
+}
+
+impl Line {
+    fn read(line: &[u8]) -> serde_json::Result<Self> {
+        match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'"') => from_slice(line).map(Self::Text),
+            Some(b'{') => from_slice(line).map(Self::Object),
+            _ => from_slice::<IgnoredAny>(line).map(|_| Self::Other),
+        }
+    }
+}
+
 /// What a line is.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 enum Entry {
     Prompt(String),
-    Body(Map<String, Value>),
+    Body(Members),
 }
 
 /// Reads lines, for an endpoint that takes prompts in a form.
@@ -88,59 +116,70 @@ impl Lines {
     ///
     /// # Errors
     /// The rule that it breaks.
-    fn entry(&mut self, value: Value) -> Result<Entry, String> {
-        match value {
-            Value::String(text) => {
+    fn entry(&mut self, line: Line) -> Result<Entry, String> {
+        match line {
+            Line::Text(text) => {
                 self.has_prompts = true;
                 Ok(Entry::Prompt(text))
             }
-            Value::Object(body) if self.is_whole(&body) => Ok(Entry::Body(body)),
-            Value::Object(line) => self.body(line).map(Entry::Body),
-            _ => Err(NO_PROMPT.to_owned()),
+            Line::Object(line) => {
+                let line = of_batch(line);
+                if self.is_whole(&line) { Ok(Entry::Body(line)) } else { self.body(line).map(Entry::Body) }
+            }
+            Line::Other => Err(NO_PROMPT.to_owned()),
         }
     }
 
     /// Whether an object is a body of the endpoint, as far as can be told.
-    fn is_whole(&self, line: &Map<String, Value>) -> bool {
-        if line.contains_key("messages") || line.contains_key("input") {
+    fn is_whole(&self, line: &Members) -> bool {
+        if line.has("messages") || line.has("input") {
             return true;
         }
-        match (line.get("prompt"), self.form) {
-            (None, _) => false,
-            (Some(Value::String(_)), PromptForm::Prompt) => {
-                !RECORDED_LIMITS.iter().any(|name| line.contains_key(*name))
+        let is_text = line.has_text("prompt");
+        match (line.has("prompt"), self.form) {
+            (false, _) => false,
+            (true, PromptForm::Prompt) if is_text => {
+                !line.has_text("text") && !RECORDED_LIMITS.iter().any(|name| line.has(name))
             }
             // Tokens, or several prompts, are of no other form; what an unknown endpoint takes is not ours to change.
-            (Some(prompt), form) => !prompt.is_string() || form == PromptForm::Unknown,
+            (true, form) => !is_text || form == PromptForm::Unknown,
         }
     }
 
     /// The body of an object whose prompt is a text: all other members are fields of it.
-    fn body(&mut self, mut line: Map<String, Value>) -> Result<Map<String, Value>, String> {
-        let member = if line.contains_key("prompt") { "prompt" } else { "text" };
-        let Some(Value::String(text)) = line.remove(member) else { return Err(NO_PROMPT.to_owned()) };
+    fn body(&mut self, mut line: Members) -> Result<Members, String> {
+        let member = if line.has_text("text") { "text" } else { "prompt" };
+        if !line.has_text(member) {
+            let other_form = OTHER_FORMS.iter().find(|(name, _)| line.has(name));
+            return Err(other_form.map_or(NO_PROMPT.to_owned(), |(_, form)| format!("it is {form}")));
+        }
+        let text = line.take(member).unwrap_or_default();
+        let text = from_str(&text).map_err(|error| format!("its {member} is no text: {}", fault_in_line(&error)))?;
         let limit = self.limit(&mut line)?;
-        let content = self.content(text, line.remove("image"))?;
-        self.left_out.extend(NO_FIELDS.into_iter().filter(|name| line.remove(*name).is_some()));
+        let content = self.content(text, line.take("image"))?;
+        let (no_fields, other_prompt) = (NO_FIELDS.into_iter(), Some("prompt"));
+        self.left_out.extend(no_fields.chain(other_prompt).filter(|name| line.take(name).is_some()));
         self.has_prompts = true;
         match self.form {
             PromptForm::Messages | PromptForm::AnthropicMessages | PromptForm::Unknown => {
-                line.insert("messages".to_owned(), json!([{ "role": "user", "content": content }]));
+                line.set("messages", &json!([{ "role": "user", "content": content }]));
             }
-            PromptForm::Prompt => drop(line.insert("prompt".to_owned(), content)),
-            PromptForm::Input | PromptForm::Responses => drop(line.insert("input".to_owned(), content)),
+            PromptForm::Prompt => line.set("prompt", &content),
+            PromptForm::Input | PromptForm::Responses => line.set("input", &content),
         }
-        line.extend(limit.map(|Limit { field, tokens }| (field.to_owned(), tokens.into())));
+        if let Some(Limit { field, tokens }) = limit {
+            line.set(field, &tokens.into());
+        }
         Ok(line)
     }
 
     /// The limit on output tokens, taken out of a line.
-    fn limit(&self, line: &mut Map<String, Value>) -> Result<Option<Limit>, String> {
+    fn limit(&self, line: &mut Members) -> Result<Option<Limit>, String> {
         let mut found: Option<(&'static str, u64)> = None;
         for name in LIMITS {
-            let Some(value) = line.remove(name).filter(|value| !value.is_null()) else { continue };
+            let Some(value) = line.take(name).filter(|value| value != "null") else { continue };
             let tokens = whole(&value).ok_or_else(|| {
-                format!("its {name} is {value}, and a limit on output tokens is a whole number: write one, or none")
+                format!("its {name} is {value}, and a limit on output tokens is a whole number of up to 64 bits: write one, or none")
             })?;
             match found {
                 Some((earlier, limit)) if limit != tokens => {
@@ -162,8 +201,9 @@ impl Lines {
     }
 
     /// What the prompt says: a text, or with pictures a list of parts.
-    fn content(&self, text: String, image: Option<Value>) -> Result<Value, String> {
-        let Some(image) = image.filter(|image| !image.is_null()) else { return Ok(text.into()) };
+    fn content(&self, text: String, image: Option<String>) -> Result<Value, String> {
+        let image = image.and_then(|image| from_str(&image).ok()).filter(|image: &Value| !image.is_null());
+        let Some(image) = image else { return Ok(text.into()) };
         if !matches!(self.form, PromptForm::Messages | PromptForm::Unknown) {
             let remedy = "use --endpoint v1/chat/completions, or write whole bodies";
             return Err(format!("it has an image, and only the messages of chats hold pictures: {remedy}"));
@@ -206,10 +246,16 @@ struct Limit {
     tokens: u64,
 }
 
+/// The body within a line of a batch file of OpenAI's, which vLLM's run-batch reads, too; any other line as it is.
+fn of_batch(line: Members) -> Members {
+    let is_request = ["custom_id", "method", "url"].iter().any(|name| line.has(name));
+    line.object("body").filter(|_| is_request).unwrap_or(line)
+}
+
 /// A whole number, perhaps written as a floating-point one, as table tools do.
-fn whole(value: &Value) -> Option<u64> {
-    let written = |number: &f64| *number >= 0.0 && number.fract() == 0.0;
-    value.as_u64().or_else(|| value.as_f64().filter(written).map(|number| number as u64))
+fn whole(value: &str) -> Option<u64> {
+    let written = |number: &f64| (0.0..=MOST_AS_FLOAT).contains(number) && number.fract() == 0.0;
+    value.parse().ok().or_else(|| from_str(value).ok().filter(written).map(|number| number as u64))
 }
 
 /// A picture's URL: as it is written, or of a file with its content.
@@ -265,17 +311,23 @@ mod tests {
     fn a_byte_order_mark_begins_a_file_and_nothing_else() {
         assert_eq!(load_file(b"\xef\xbb\xbf\"one\"\r\n\n{\"text\":\"two\"}").unwrap(), 2);
         let error = load_file(b"\"one\"\n\xef\xbb\xbf\"two\"").unwrap_err().to_string();
-        assert!(error.contains("p.jsonl, line 2: no JSON"), "{error}");
+        assert!(error.contains("p.jsonl, line 2: no JSON: expected value (column 1)"), "{error}");
+        let error = load_file(b"\xff\xfe\"\0").unwrap_err().to_string();
+        assert!(error.contains("p.jsonl: it is UTF-16: save it as UTF-8"), "{error}");
+    }
+
+    fn line(value: &Value) -> Line {
+        Line::read(value.to_string().as_bytes()).unwrap()
     }
 
     fn read(form: PromptForm, value: Value) -> Result<Entry, String> {
-        Lines::new(form).entry(value)
+        Lines::new(form).entry(line(&value))
     }
 
     /// The body that a line becomes.
     fn body(form: PromptForm, value: Value) -> Value {
         match read(form, value).unwrap() {
-            Entry::Body(body) => Value::Object(body),
+            Entry::Body(body) => from_slice(&body.text()).unwrap(),
             Entry::Prompt(text) => panic!("a text: {text}"),
         }
     }
@@ -283,7 +335,7 @@ mod tests {
     #[test]
     fn a_line_is_a_prompt_or_a_body() {
         let form = PromptForm::Messages;
-        assert_eq!(read(form, json!("hi")), Ok(Entry::Prompt("hi".to_owned())));
+        assert!(matches!(read(form, json!("hi")), Ok(Entry::Prompt(text)) if text == "hi"));
         let chat = json!({"messages": [{"role": "user", "content": "hi"}]});
         assert_eq!(body(form, json!({"text": "hi", "id": 3})), chat);
         for whole in [
@@ -295,6 +347,52 @@ mod tests {
         }
         for other in [json!(5), json!(["hi"]), json!({"text": 5}), json!({})] {
             assert!(read(form, other).unwrap_err().contains("messages, prompt, input or text"));
+        }
+    }
+
+    /// The text of the body that a line becomes.
+    fn sent(form: PromptForm, text: &str) -> String {
+        match Lines::new(form).entry(Line::read(text.as_bytes()).unwrap()).unwrap() {
+            Entry::Body(body) => String::from_utf8(body.text()).unwrap(),
+            Entry::Prompt(text) => panic!("a text: {text}"),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_sent_in_its_order_and_with_all_digits() {
+        let whole =
+            r#"{"messages":[{"role":"user","content":"é"}],"seed":99999999999999999999999,"tools":[{"z":1.50,"a":2}]}"#;
+        assert_eq!(sent(PromptForm::Messages, whole), whole);
+        assert_eq!(
+            sent(PromptForm::Prompt, r#"{"text":"hi","seed":18446744073709551616,"guided_json":{"z":1,"a":2}}"#),
+            r#"{"seed":18446744073709551616,"guided_json":{"z":1,"a":2},"prompt":"hi"}"#
+        );
+    }
+
+    #[test]
+    fn of_a_text_and_a_prompt_the_text_is_sent() {
+        let both = || json!({"prompt": "a", "text": "b"});
+        assert_eq!(body(PromptForm::Messages, both()), json!({"messages": [{"role": "user", "content": "b"}]}));
+        assert_eq!(body(PromptForm::Prompt, both()), json!({"prompt": "b"}));
+        assert_eq!(body(PromptForm::Unknown, both()), both(), "as it is");
+        let mut lines = Lines::new(PromptForm::Prompt);
+        lines.entry(line(&both())).unwrap();
+        assert!(lines.warnings()[0].ends_with("not sent: prompt"));
+    }
+
+    #[test]
+    fn lines_of_other_tools_are_read_or_named() {
+        let request = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":5}"#;
+        let line = format!(r#"{{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{request}}}"#);
+        assert_eq!(sent(PromptForm::Messages, &line), request);
+        for (line, form) in [
+            (json!({"texts": ["a", "b"]}), "it is aiperf's `texts`: write each as `text`"),
+            (json!({"session_id": "s", "turns": [{"text": "a"}]}), "it is a conversation of aiperf's"),
+            (json!({"conversations": []}), "use --prompt-tokens dataset:FILE instead"),
+            (json!({"timestamp": 1, "input_length": 5, "output_length": 2}), "use --prompt-tokens trace:FILE"),
+        ] {
+            let error = read(PromptForm::Messages, line).unwrap_err();
+            assert!(error.contains(form), "{error}");
         }
     }
 
@@ -334,6 +432,12 @@ mod tests {
         assert!(two.contains("its max_tokens is 9 and its output_length 8"), "{two}");
         let text = read(PromptForm::Prompt, json!({"text": "hi", "output_tokens": "many"})).unwrap_err();
         assert!(text.contains("its output_tokens is \"many\""), "{text}");
+        for value in ["99999999999999999999999", "-5", "1e300", "0.5"] {
+            let text = format!("{{\"text\": \"hi\", \"max_tokens\": {value}}}");
+            let line = Line::read(text.as_bytes()).unwrap();
+            let error = Lines::new(PromptForm::Prompt).entry(line).unwrap_err();
+            assert!(error.contains(&format!("its max_tokens is {value}, and")), "{error}");
+        }
     }
 
     #[test]
@@ -364,18 +468,18 @@ mod tests {
     #[test]
     fn what_is_not_sent_is_named() {
         let mut lines = Lines::new(PromptForm::Messages);
-        lines.entry(json!({"text": "a", "timestamp": 5, "user": "u"})).unwrap();
-        lines.entry(json!({"text": "b", "id": 1, "delay": 2, "session_id": "s"})).unwrap();
+        lines.entry(line(&json!({"text": "a", "timestamp": 5, "user": "u"}))).unwrap();
+        lines.entry(line(&json!({"text": "b", "id": 1, "delay": 2, "session_id": "s"}))).unwrap();
         let warnings = lines.warnings();
         assert!(
             warnings.len() == 1 && warnings[0].ends_with("not sent: delay, id, session_id, timestamp"),
             "{warnings:?}"
         );
         let mut lines = Lines::new(PromptForm::Unknown);
-        lines.entry(json!({"prompt": "whole"})).unwrap();
+        lines.entry(line(&json!({"prompt": "whole"}))).unwrap();
         assert_eq!(lines.warnings(), Vec::<String>::new(), "bodies are sent as they are");
         let mut lines = Lines::new(PromptForm::Unknown);
-        lines.entry(json!("a")).unwrap();
+        lines.entry(line(&json!("a"))).unwrap();
         assert!(lines.warnings()[0].contains("sent as chats (`messages`)"));
     }
 }

@@ -1,6 +1,9 @@
 //! What the user can do about a server that cannot be reached.
 
-use crate::backend::{ErrorCode, InferError};
+use crate::Endpoint;
+use crate::backend::{ConnectionFault, ErrorCode, InferError};
+use crate::failure::OWN_AUTHORITY;
+use crate::wire::http1::NOT_HTTP;
 
 /// What to change if client and server disagree on TLS over HTTP; `None` for other errors. Waiting longer does not help
 /// here.
@@ -14,10 +17,23 @@ pub fn grpcs(error: &InferError) -> Option<String> {
     tls(error, "--ssl-grpc-root-certifications-file", "")
 }
 
-/// What to do about a server that does not answer over HTTP.
-pub fn no_answer(error: &InferError) -> String {
-    let start = || "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned();
-    https(error).unwrap_or_else(start)
+/// Whether what answers speaks something else than HTTP/1, to which waiting longer does not help either.
+pub fn is_other_protocol(error: &InferError) -> bool {
+    error.message.contains(NOT_HTTP)
+}
+
+/// What to do about a server at `endpoint` that does not answer over HTTP.
+pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
+    use ConnectionFault::{Closed, Reset};
+    if let Some(advice) = https(error) {
+        advice
+    } else if is_other_protocol(error) {
+        "name its HTTP port with -u HOST:PORT".to_owned()
+    } else if endpoint.secure && matches!(error.code, ErrorCode::Connection(Closed | Reset)) {
+        "does that port speak TLS? name one that does, or use http:// in -u".to_owned()
+    } else {
+        "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
+    }
 }
 
 /// `authorities` is the flag for trusted certificates; `checks` names those that turn checks off.
@@ -25,7 +41,7 @@ fn tls(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
     let why = &error.message;
     if error.code != ErrorCode::Tls {
         None
-    } else if why.contains("UnknownIssuer") || why.contains("CaUsedAsEndEntity") {
+    } else if why.contains("UnknownIssuer") || why.contains(OWN_AUTHORITY) {
         Some(format!("name the authority that signed the server's certificate with {authorities} FILE{checks}"))
     } else if why.contains("not valid for name") {
         Some(format!("name the server with -u as its certificate does{checks}"))

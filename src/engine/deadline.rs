@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::clock::Stamp;
+use crate::error::BROKEN_OFF;
 use crate::interrupt;
 use crate::wait_for;
 
@@ -57,7 +58,7 @@ impl Deadline {
     pub fn check(self) -> io::Result<()> {
         match Stamp::now() {
             now if now < self.end() => Ok(()),
-            now if now < self.end => Err(io::Error::other("the user interrupted before the server had answered")),
+            now if now < self.end => Err(io::Error::other(BROKEN_OFF)),
             _ => Err(ErrorKind::TimedOut.into()),
         }
     }

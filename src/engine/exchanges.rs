@@ -182,6 +182,11 @@ impl Exchanges {
         self.slots[slot].has_departed()
     }
 
+    /// What has arrived is decompressed: only now is it in the client's hands.
+    pub fn unpacked(&mut self) {
+        self.now = Stamp::now();
+    }
+
     /// A response begins to arrive.
     #[inline]
     pub fn response_begins(&mut self, slot: usize) {

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use crate::backend::{ConnectionFault, ErrorCode, InferError};
 
+/// What the TLS library calls by a name of its own.
+pub(crate) const OWN_AUTHORITY: &str =
+    "the server's certificate is an authority's own, as one that signs itself is, and is not trusted";
+
 /// The error of a request whose socket failed with `error`.
 pub fn failure(error: &io::Error) -> InferError {
     let (code, message) = match error.kind() {
@@ -22,10 +26,15 @@ pub fn failure(error: &io::Error) -> InferError {
             ConnectionFault::Failed,
             "no port is free for another connection: closed ones keep theirs a minute".to_owned(),
         ),
-        ErrorKind::InvalidData => return InferError::new(ErrorCode::Tls, error.to_string()),
+        ErrorKind::InvalidData => return InferError::new(ErrorCode::Tls, handshake(&error.to_string())),
         _ => (ConnectionFault::Failed, error.to_string()),
     };
     InferError::new(code, message)
+}
+
+/// Why a handshake failed, in words.
+fn handshake(why: &str) -> String {
+    if why.contains("CaUsedAsEndEntity") { OWN_AUTHORITY.to_owned() } else { why.to_owned() }
 }
 
 /// The server hung up when an answer, or the rest of one, was due.

@@ -26,6 +26,28 @@ struct Shared {
     stop: AtomicBool,
 }
 
+/// What servers offer at first.
+struct Offered {
+    /// Those whose pages have no GPUs.
+    lacking: Vec<usize>,
+    /// Those whose pages cannot be read, and why.
+    unread: Vec<(usize, Error)>,
+}
+
+impl Offered {
+    fn by(sources: &Sources) -> Self {
+        let mut offered = Self { lacking: Vec::new(), unread: Vec::new() };
+        for (server, page) in sources.read().into_iter().enumerate() {
+            match page.and_then(recognized) {
+                Ok(page) if page.lacks_gpus() => offered.lacking.push(server),
+                Ok(_) => {}
+                Err(error) => offered.unread.push((server, error)),
+            }
+        }
+        offered
+    }
+}
+
 impl Collector {
     /// Reads the metrics once, so that a wrong address is found before anything is measured, and starts to poll. Of several
     /// servers one that does not answer is noted.
@@ -34,18 +56,25 @@ impl Collector {
     /// If the metrics cannot be read, or the server's answer contains none; of several servers, if that is true of all.
     pub fn start(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
         let sources = Sources { backend, model: model.to_owned() };
-        let (mut lacking, mut unread) = (Vec::new(), Vec::new());
-        for (server, page) in sources.read().into_iter().enumerate() {
-            match page.and_then(recognized) {
-                Ok(page) if page.lacks_gpus() => lacking.push(server),
-                Ok(_) => {}
-                Err(error) => unread.push((server, error)),
-            }
+        let mut offered = Offered::by(&sources);
+        if offered.unread.len() == sources.count() {
+            return Err(offered.unread.swap_remove(0).1.context("--collect-metrics"));
         }
-        if unread.len() == sources.count() {
-            return Err(unread.swap_remove(0).1.context("--collect-metrics"));
-        }
-        for (server, error) in &unread {
+        Self::begin_with(sources, interval, &offered)
+    }
+
+    /// The same where no server need answer: each that does not is noted.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start_anyway(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
+        let sources = Sources { backend, model: model.to_owned() };
+        let offered = Offered::by(&sources);
+        Self::begin_with(sources, interval, &offered)
+    }
+
+    fn begin_with(sources: Sources, interval: Duration, Offered { lacking, unread }: &Offered) -> Result<Self> {
+        for (server, error) in unread {
             let of_server = sources.named(*server);
             note!("--collect-metrics: {of_server}{error}; its figures are left out until it answers");
         }
@@ -62,7 +91,7 @@ impl Collector {
                 note!("--collect-metrics: without GPU metrics, whose figures are left out: {}", names.join(", "));
             }
         }
-        Self::begin(sources, interval, &unread.into_iter().map(|(server, _)| server).collect::<Vec<_>>())
+        Self::begin(sources, interval, &unread.iter().map(|(server, _)| *server).collect::<Vec<_>>())
     }
 
     /// The same for servers of language models, of which many have no such page: then that is noted, and if none has one,
@@ -272,5 +301,6 @@ mod tests {
     fn metrics_that_cannot_be_read_are_an_error_before_the_start() {
         let refused = Collector::start(Arc::new(NullBackend), Duration::from_secs(1), "m").err().unwrap();
         assert!(refused.to_string().starts_with("--collect-metrics: "), "{refused}");
+        assert!(Collector::start_anyway(Arc::new(NullBackend), Duration::from_secs(1), "m").is_ok());
     }
 }

@@ -22,7 +22,7 @@ use crate::server::Models;
 use crate::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::stats::Bounds;
 use crate::terms::{MeasurementPlan, Statistic};
-use crate::verdict::Flow;
+use crate::verdict::{Flow, Flows};
 use crate::window::merge;
 
 /// A window, or several that abut, as one.
@@ -298,10 +298,9 @@ impl History {
         self.kept.as_ref()
     }
 
-    /// What was sent and completed in the last two thirds of the windows. Fewer of them would not tell a queue that grows from one
-    /// that is longer by chance, where answers take longer than a window.
-    pub(super) fn late(&self) -> Option<Flow> {
-        Flow::together(&self.flows[self.flows.len().div_ceil(3)..])
+    /// What was sent and completed in all windows.
+    pub(super) fn flows(&self) -> Option<Flows> {
+        Flows::of(&self.flows)
     }
 
     /// Whether the last windows agree at least in what the server completed.

@@ -27,7 +27,7 @@ use crate::result::summary::{ClientSummary, Distribution, Ending, LevelLoad};
 use crate::silence::Silence;
 use crate::slicer::Slicer;
 use crate::stdio::note;
-use crate::verdict::{Evidence, closed_loop_gap, judge};
+use crate::verdict::{Evidence, Flows, closed_loop_gap, judge, more_wait};
 use crate::waiting::{Sample, Sampled, Sampler};
 use crate::window::summarize;
 use crate::windows::Windows;
@@ -64,11 +64,13 @@ struct Trials<'a> {
 /// Measures a load that has just been started, and stops it.
 ///
 /// # Errors
-/// If no window could be measured: a client broke, or the server's statistics cannot be read.
+/// If no window could be measured: a client broke, the server's statistics cannot be read, or the user interrupted before any
+/// request was over.
 pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLoad) -> Result<MeasuredLevel> {
     thread::scope(|scope| {
         let counters = Counters::start(scope, measurement.backend, measurement.models.specs)?;
-        measure_with(measurement, run, running, counters)
+        let measured = measure_with(measurement, run, running, counters)?;
+        edges::check_that_something_was_measured(measurement, &measured).map(|()| measured)
     })
 }
 
@@ -93,7 +95,8 @@ fn measure_with(
             .or(stopped.err())
             .unwrap_or_else(|| Error::server("the load ended before its first window")));
     };
-    let (ending, mut trouble) = outcome(measurement, ended, stopped.as_ref().err());
+    let is_interrupted = measurement.interrupts.load(Ordering::Relaxed) > 0;
+    let (ending, mut trouble) = outcome(is_interrupted, ended, stopped.as_ref().err());
     let mut evidence = Evidence {
         percentile: measurement.plan.percentile,
         precision: measurement.plan.precision,
@@ -101,7 +104,7 @@ fn measure_with(
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
         over: history.over(),
-        late: history.late(),
+        flows: history.flows(),
         outstanding: sampler.outstanding(),
         held_back,
         still: pauses::total(result.client.start, boundaries.last().copied().unwrap_or(began)),
@@ -132,12 +135,16 @@ fn measure_with(
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })
 }
 
-/// What a level ends with, and the error that ended it: that of its windows, or else of stopping its load.
-fn outcome(measurement: &Measurement<'_>, ended: Result<Ending>, stopped: Option<&Error>) -> (Ending, Option<Error>) {
+/// What a level ends with, and the error that ended it: that of its windows, or else of stopping its load. What fails for an
+/// interrupt alone is neither a failure nor an error.
+fn outcome(is_interrupted: bool, ended: Result<Ending>, stopped: Option<&Error>) -> (Ending, Option<Error>) {
     match (ended, stopped) {
+        (Ok(Ending::Failed), Some(error)) if error.is_of_an_interrupt() => (Ending::Interrupted, None),
+        (Ok(ending), Some(error)) if error.is_of_an_interrupt() => (ending, None),
         (Ok(ending), None) => (ending, None),
         (Ok(_), Some(error)) => (Ending::Failed, Some(error.clone())),
-        (Err(error), _) if measurement.interrupts.load(Ordering::Relaxed) > 0 => (Ending::Interrupted, Some(error)),
+        (Err(error), _) if error.is_of_an_interrupt() => (Ending::Interrupted, None),
+        (Err(error), _) if is_interrupted => (Ending::Interrupted, Some(error)),
         (Err(error), _) => (Ending::Failed, Some(error)),
     }
 }
@@ -165,7 +172,7 @@ impl<'a> Trials<'a> {
     /// What the level ends with; `None` if it needs another window, for itself or for what is to be decided of it.
     fn decide(&mut self) -> Option<Ending> {
         let ending = self.history.decide(self.measurement.plan)?;
-        if ending == Ending::Stable && self.waits_unseen() {
+        if ending == Ending::Stable && (self.waits_unseen() || self.may_catch_up()) {
             return None;
         }
         if !matches!(ending, Ending::Stable | Ending::Unstable) {
@@ -184,12 +191,25 @@ impl<'a> Trials<'a> {
     }
 
     /// Whether requests have been under way for so long that the latencies so far lack their time, and windows are left that may
-    /// have it: of a server that stands still, the last answers before it did say nothing.
+    /// have it: of a server that stands still, the last answers before it did say nothing, nor do the quick ones of one whose
+    /// slow ones are still to come.
     fn waits_unseen(&self) -> bool {
         let plan = self.measurement.plan;
-        let LevelLoad::Concurrency(concurrency) = self.run.load else { return false };
-        let gap = || closed_loop_gap(concurrency, &self.history.result()?.client);
-        plan.settles_by_interval() && self.history.has_windows_left(plan) && gap().is_some_and(|gap| gap < 0.0)
+        let waits = |client: &ClientSummary| match self.run.load {
+            LevelLoad::Concurrency(concurrency) => closed_loop_gap(concurrency, client).is_some_and(|gap| gap < 0.0),
+            _ => more_wait(self.running.under_way(), client),
+        };
+        let is_asked = plan.settles_by_interval() && self.history.has_windows_left(plan);
+        is_asked && self.history.result().is_some_and(|result| waits(&result.client))
+    }
+
+    /// Whether the server has fallen behind, and windows are left that tell whether it goes on to: what takes longer than the windows
+    /// so far is missing from their answers.
+    fn may_catch_up(&self) -> bool {
+        let plan = self.measurement.plan;
+        let is_asked = plan.settles_by_interval() && self.history.has_windows_left(plan);
+        let falls_behind = |flows: Flows| flows.fall_behind(self.run.gap_variation, self.sentry.others_at_work());
+        is_asked && self.history.flows().is_some_and(falls_behind)
     }
 
     /// The first window begins at `start`, where what the load did before it was closed.

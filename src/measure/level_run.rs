@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::clock::Stamp;
-use crate::error::Error;
+use crate::error::{BROKEN_OFF, Error};
 use crate::gate::Questions;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::record::LoadReport;
 use crate::record::Recorder;
-use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::sending::Sending;
 use crate::waterfall::Tracing;
 use crate::window::WindowFacts;
@@ -50,4 +50,11 @@ pub struct MeasuredLevel {
     pub boundaries: Vec<Stamp>,
     /// What ended it early: a client broke, or the server does not answer any more.
     pub trouble: Option<Error>,
+}
+
+/// Whether an interrupt ended a level before any of its requests was over, but for those that it broke off.
+pub fn says_nothing(level: &LevelSummary) -> bool {
+    let client = &level.client;
+    let is_broken_off = client.errors.iter().all(|(error, _)| error.message.contains(BROKEN_OFF));
+    level.ending == Ending::Interrupted && client.requests + client.cancelled == 0 && is_broken_off
 }

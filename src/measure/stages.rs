@@ -325,9 +325,11 @@ impl Play<'_> {
 
     fn sum_up(&mut self, trouble: Option<Error>) {
         let Some(mut over) = self.ending.pop_front() else { return };
+        let is_interrupt = trouble.as_ref().is_some_and(Error::is_of_an_interrupt);
         if trouble.is_some() && over.ending != Ending::Interrupted {
-            over.ending = Ending::Failed;
+            over.ending = if is_interrupt { Ending::Interrupted } else { Ending::Failed };
         }
+        let trouble = trouble.filter(|_| !is_interrupt);
         let (window, disturbance) = over.window(self.measurement);
         let (summary, _) = over.summarize(self.measurement, window, disturbance);
         self.keep(over, summary, trouble);

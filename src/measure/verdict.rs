@@ -20,6 +20,8 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const EARLY_PROBABILITY: f64 = 0.001;
 /// How far Little's law may be off: what the ends of a window and the tool's own turn-around explain.
 pub const LITTLE_TOLERANCE: f64 = 0.05;
+/// By this share more requests may be under way at a moment than on average.
+const WAITING_TOLERANCE: f64 = 0.25;
 /// Between two requests a thread of the client may wait this long for a processor, which says nothing of the requests: a few
 /// slices of the kernel's scheduler, and as much as a new thread takes to start on a busy machine.
 const SCHEDULING: Duration = Duration::from_millis(20);
@@ -78,6 +80,39 @@ impl Flow {
     }
 }
 
+/// The windows of an open loop that goes on, whichever of them make the result: a queue that has grown before them is still there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flows {
+    /// All.
+    pub all: Flow,
+    /// Those after the first third. In the first, answers to what is sent are still to come that take longer than the first ones,
+    /// whether the server keeps up or not.
+    pub late: Flow,
+}
+
+impl Flows {
+    /// Those of windows, one after the other; `None` if there are fewer than two. Fewer than two thirds of them would not tell a
+    /// queue that grows from one that is longer by chance, where answers take longer than a window.
+    pub fn of(windows: &[Flow]) -> Option<Self> {
+        let late = Flow::together(&windows[windows.len().div_ceil(3)..])?;
+        Some(Self { all: Flow::together(windows)?, late })
+    }
+
+    /// Whether the server falls behind: over all windows, and still in the later ones. How many requests are under way changes by
+    /// chance, the more their times differ. Beside others, it may also be more than usual at the end of the last window by what
+    /// is sent while slow requests wait, up to a limit: times of seconds differ for other reasons than that somebody takes
+    /// the processor. (Not in a load that is measured whole: its last requests have waited for all before them.)
+    pub(super) fn fall_behind(&self, gap_variation: f64, beside_others: bool) -> bool {
+        let slowness = self.late.slowness;
+        let stall = if beside_others { slowness.min(LONGEST_STALL.as_secs_f64()) } else { 0.0 };
+        let granted = |flow: &Flow| {
+            let under_way = CHANCE_DEVIATIONS * (flow.sent * slowness / 2.0).sqrt();
+            chance(flow.sent, flow.length, gap_variation) + under_way + flow.sent * stall
+        };
+        self.all.falls_behind(granted) && self.late.falls_behind(granted)
+    }
+}
+
 /// What the judgement needs to know besides the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
@@ -94,9 +129,8 @@ pub struct Evidence {
     pub gap_variation: f64,
     /// The requests of the whole level, where more windows were measured than make the result.
     pub over: Completed,
-    /// The later windows of an open loop that goes on, without the first: there, answers to what is sent are still to come that
-    /// take longer than the first ones, whether the server keeps up or not.
-    pub late: Option<Flow>,
+    /// What an open loop that goes on has sent and completed so far.
+    pub flows: Option<Flows>,
     /// Mean number of requests under way, and the number of independent samples; needed for Little's law in open loops.
     pub outstanding: Option<(f64, u64)>,
     /// Requests that left late because `--max-outstanding` were under way.
@@ -210,22 +244,17 @@ fn lateness(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> 
     level.client.lateness().filter(|share| evidence.is_too_late(*share)).map(InvalidReason::IssuersLate)
 }
 
-/// Whether the server falls behind: over all windows, and still in the later ones. How many requests are under way changes by chance,
-/// the more their times differ. Beside others, it may also be more than usual at the end of the last window by what
-/// is sent while slow requests wait, up to a limit: times of seconds differ for other reasons than that somebody takes
-/// the processor. (Not in a load that is measured whole: its last requests have waited for all before them.)
+/// Whether the server falls behind.
 fn overload(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
-    let slowness = evidence.late.map_or(0.0, |late| late.slowness);
-    let stall = if evidence.beside_others { slowness.min(LONGEST_STALL.as_secs_f64()) } else { 0.0 };
-    let granted = |flow: &Flow| {
-        let under_way = CHANCE_DEVIATIONS * (flow.sent * slowness / 2.0).sqrt();
-        chance(flow.sent, flow.length, evidence.gap_variation) + under_way + flow.sent * stall
-    };
     let length = level.client.sending_length();
-    let all = Flow { sent: open.achieved_rate, completed: open.completed_rate, length, slowness };
-    let falls_behind = all.falls_behind(granted) && evidence.late.is_none_or(|late| late.falls_behind(granted));
-    falls_behind.then_some(InvalidReason::Overloaded(all.sent, all.completed))
+    let whole = Flow { sent: open.achieved_rate, completed: open.completed_rate, length, slowness: 0.0 };
+    // What is measured whole has no later windows.
+    let flows = evidence.flows.unwrap_or(Flows { all: whole, late: whole });
+    let Flow { sent, completed, .. } = flows.all;
+    flows
+        .fall_behind(evidence.gap_variation, evidence.beside_others)
+        .then_some(InvalidReason::Overloaded(sent, completed))
 }
 
 /// By how many requests chance may change the number of those that are sent in that time.
@@ -270,9 +299,21 @@ pub(super) fn closed_loop_gap(concurrency: u32, client: &ClientSummary) -> Optio
     gap(f64::from(concurrency), client, client.latency.mean_ns() + client.turnaround_ns, 0.0)
 }
 
+/// Whether more requests of an open loop are under way than its answers explain: some take longer than any that has come.
+pub(super) fn more_wait(under_way: u64, client: &ClientSummary) -> bool {
+    let usual = client.request_rate() * client.latency.mean_ns() / 1e9;
+    let most = (1.0 + WAITING_TOLERANCE) * usual + CHANCE_DEVIATIONS * usual.sqrt() + 1.0;
+    !leaves_open_what_is_under_way(client) && under_way as f64 > most
+}
+
+/// Whether answers do not tell how long requests are under way.
+fn leaves_open_what_is_under_way(client: &ClientSummary) -> bool {
+    client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0
+}
+
 /// The same of any load, with `chance` granted besides.
 fn gap(outstanding: f64, client: &ClientSummary, latency_ns: f64, chance: f64) -> Option<f64> {
-    if client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0 {
+    if leaves_open_what_is_under_way(client) {
         return None;
     }
     let gap = littles_law_gap(outstanding, client.request_rate(), latency_ns / 1e9)?;
@@ -471,19 +512,16 @@ mod tests {
         };
         let judged = |windows: &[ClientSummary]| {
             let flows: Vec<Flow> = windows.iter().map(|window| Flow::of(window).unwrap()).collect();
-            let (all, late) = (Flow::together(&flows).unwrap(), Flow::together(&flows[1..]));
             complains(|level, evidence| {
-                let open = level.client.open_loop.as_mut().unwrap();
-                (open.achieved_rate, open.completed_rate, level.client.duration) =
-                    (all.sent, all.completed, all.length);
-                (level.load, evidence.late) = (LevelLoad::RequestRate(100.0), late);
+                (level.load, evidence.flows) = (LevelLoad::RequestRate(100.0), Flows::of(&flows));
+                open_of(level).achieved_rate = 100.0;
             })
         };
         let [first, steady, behind] = [window(100.0, 80.0), window(100.0, 100.0), window(100.0, 95.0)];
         assert!(judged(&[first.clone(), steady.clone(), steady.clone()]).is_empty());
         assert_eq!(judged(&[first, behind.clone(), behind.clone()]), ["overloaded"]);
         assert!(judged(&[behind, steady.clone(), steady]).is_empty());
-        assert_eq!(Flow::together(&[]), None);
+        assert_eq!(Flows::of(&[]), None);
     }
 
     #[test]
@@ -492,7 +530,8 @@ mod tests {
             complains(|level, evidence| {
                 evidence.beside_others = true;
                 let (sent, length) = (800.0, Duration::from_secs(10));
-                evidence.late = in_windows.then_some(Flow { sent, completed: sent - missing / 10.0, length, slowness });
+                let flow = Flow { sent, completed: sent - missing / 10.0, length, slowness };
+                evidence.flows = in_windows.then_some(Flows { all: flow, late: flow });
                 let open = level.client.open_loop.as_mut().unwrap();
                 open.completed_rate = 800.0 - missing / 10.0;
             })
@@ -536,12 +575,11 @@ mod tests {
         let overloaded = |rate: f64, beside_others: bool| {
             let is_overloaded = |seed: &usize| {
                 let windows = long_answers(rate, *seed);
-                let all = Flow::together(&windows).unwrap();
                 let reasons = complains(|level, evidence| {
-                    (evidence.late, evidence.beside_others) = (Flow::together(&windows[7..]), beside_others);
-                    (level.load, level.client.duration) = (LevelLoad::RequestRate(rate), all.length);
+                    (evidence.flows, evidence.beside_others) = (Flows::of(&windows), beside_others);
+                    level.load = LevelLoad::RequestRate(rate);
                     let open = open_of(level);
-                    (open.requested_rate, open.achieved_rate, open.completed_rate) = (rate, rate, all.completed);
+                    (open.requested_rate, open.achieved_rate) = (rate, rate);
                 });
                 reasons.contains(&"overloaded")
             };
@@ -557,7 +595,7 @@ mod tests {
     #[test]
     fn a_queue_that_grows_is_no_slowness() {
         // 500 a second at a server that completes 400: from half a second to the next the answers take 100 ms longer.
-        let windows: Vec<Flow> = (1_u64..4)
+        let windows: Vec<Flow> = (0_u64..40)
             .map(|number| {
                 let mut client = open().client;
                 client.duration = Duration::from_millis(500);
@@ -568,16 +606,13 @@ mod tests {
                 Flow::of(&client).unwrap()
             })
             .collect();
-        let late = Flow::together(&windows).unwrap();
-        assert!((late.slowness - 0.1).abs() < 0.001, "{late:?}");
+        let flows = Flows::of(&windows).unwrap();
+        assert!((flows.late.slowness - 0.1).abs() < 0.005, "{flows:?}");
+        // Of the result, only the last windows may be left: the queue is still there.
         let reasons = complains(|level, evidence| {
-            (level.load, evidence.late, evidence.beside_others) = (LevelLoad::RequestRate(500.0), Some(late), true);
-            level.client.duration = Duration::from_secs(20);
-            let open = level.client.open_loop.as_mut().unwrap();
-            (open.achieved_rate, open.completed_rate) = (500.0, 400.0);
-            for number in 0..40 {
-                open.service_time.merge(&times(1_000, number * 100_000_000));
-            }
+            (level.load, evidence.flows, evidence.beside_others) = (LevelLoad::RequestRate(500.0), Some(flows), true);
+            let open = open_of(level);
+            (open.achieved_rate, open.completed_rate) = (500.0, 500.0);
         });
         assert_eq!(reasons, ["overloaded"]);
     }

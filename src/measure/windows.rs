@@ -11,7 +11,7 @@ use crate::result::reasons::InvalidReason;
 use crate::result::summary::{ClientSummary, Disturbances, Ending};
 use crate::stdio::note;
 use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
-use crate::verdict::Flow;
+use crate::verdict::Flows;
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
@@ -139,9 +139,9 @@ impl Windows {
         self.all.latest()
     }
 
-    /// What was sent and completed in the last windows, without the first of the level.
-    pub(super) fn late(&self) -> Option<Flow> {
-        self.all.late()
+    /// What was sent and completed in all windows.
+    pub(super) fn flows(&self) -> Option<Flows> {
+        self.all.flows()
     }
 
     /// The windows that make the result, as one; `None` if there was none.

@@ -104,6 +104,16 @@ impl Observers {
         self.end_with(Some(boundaries), figures);
     }
 
+    /// A level is over of which nothing was measured: its requests are in no file, as far as these can be cut.
+    pub fn discard(&self) {
+        self.settle();
+        self.take_losses();
+        self.open.lock().take();
+        if let Some(export) = &self.export {
+            export.discard_experiment();
+        }
+    }
+
     /// A periodic load is over, which has no windows.
     pub fn end_periodic(&self, batches: &[PeriodicBatch], requests: &LoadReport) {
         self.end_with(None, || figures::periodic(batches, requests));

@@ -72,6 +72,8 @@ pub(super) struct GenerationBank {
     by_chunks: AtomicU64,
     empty: AtomicU64,
     unended: AtomicU64,
+    unreadable: AtomicU64,
+    unstreamed: AtomicU64,
     events: AtomicU64,
     reads: AtomicU64,
     input: AtomicU64,
@@ -101,6 +103,8 @@ impl GenerationBank {
             by_chunks: zero(),
             empty: zero(),
             unended: zero(),
+            unreadable: zero(),
+            unstreamed: zero(),
             events: zero(),
             reads: zero(),
             input: zero(),
@@ -137,6 +141,8 @@ impl GenerationBank {
         }
         add(&self.empty, u64::from(chunks == 0));
         add(&self.unended, u64::from(generation.unended));
+        add(&self.unreadable, u64::from(generation.unreadable));
+        add(&self.unstreamed, u64::from(generation.unstreamed));
         let latency_ns = since_start(end);
         // Chunks of a body say nothing of its tokens.
         let tokens = generation.tokens.or_else(|| first.map(|_| u64::from(chunks))).filter(|&tokens| tokens > 0);
@@ -191,6 +197,8 @@ impl GenerationBank {
             (&self.by_chunks, &mut generated.by_chunks),
             (&self.empty, &mut generated.empty),
             (&self.unended, &mut generated.unended),
+            (&self.unreadable, &mut generated.unreadable),
+            (&self.unstreamed, &mut generated.unstreamed),
             (&self.events, &mut generated.events),
             (&self.reads, &mut generated.reads),
             (&self.input, &mut generated.input_tokens),
@@ -250,6 +258,12 @@ pub struct Generated {
     pub empty: u64,
     /// Requests whose stream ended without `[DONE]`.
     pub unended: u64,
+    /// Requests whose usage has a count that cannot be read, or cannot be.
+    #[cfg_attr(not(loom), serde(default))]
+    pub unreadable: u64,
+    /// Requests for which a stream was asked, and whose answer was none.
+    #[cfg_attr(not(loom), serde(default))]
+    pub unstreamed: u64,
     /// Events of all streams.
     pub events: u64,
     /// Reads from the network that events ended in.
@@ -292,6 +306,8 @@ impl Generated {
             by_chunks: 0,
             empty: 0,
             unended: 0,
+            unreadable: 0,
+            unstreamed: 0,
             events: 0,
             reads: 0,
             input_tokens: 0,
@@ -339,6 +355,8 @@ impl Generated {
             (&mut self.by_chunks, other.by_chunks),
             (&mut self.empty, other.empty),
             (&mut self.unended, other.unended),
+            (&mut self.unreadable, other.unreadable),
+            (&mut self.unstreamed, other.unstreamed),
             (&mut self.events, other.events),
             (&mut self.reads, other.reads),
             (&mut self.input_tokens, other.input_tokens),
@@ -376,6 +394,8 @@ mod tests {
             events: chunks + 2,
             reads: chunks,
             unended: false,
+            unreadable: false,
+            unstreamed: false,
         }
     }
 

@@ -8,7 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::backend::{ModelTrace, Moment};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::partial::unwritten;
 use crate::record::KeptTrace;
 use crate::{Interrupts, SafeFile, inert};
 
@@ -57,10 +58,8 @@ pub fn write(path: &Path, interrupts: Interrupts, traces: &[KeptTrace]) -> Resul
 /// # Errors
 /// As [`write()`].
 pub fn write_groups(path: &Path, interrupts: Interrupts, groups: &[Group]) -> Result<()> {
-    write_file(path, interrupts, groups).map_err(|error| {
-        let rule = "cannot be written";
-        Error::output(format!("--trace-export {}: {rule}: {error}; free space or name another file", path.display()))
-    })
+    write_file(path, interrupts, groups)
+        .map_err(|error| unwritten(format_args!("--trace-export {}", path.display()), &error))
 }
 
 fn write_file(path: &Path, interrupts: Interrupts, groups: &[Group]) -> io::Result<()> {

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::file_name::FileNames;
 use crate::number::{significant, whole_us};
+use crate::partial::unwritten;
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::summary::{DecoupledSummary, Distribution, LevelSummary, OpenLoopSummary, ServerSummary};
@@ -42,9 +43,7 @@ pub fn write(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<
 
 /// Writes one file; the wait for the reader of a pipe ends with an interrupt.
 fn write_file(path: &Path, interrupts: Interrupts, table: &Table) -> Result<()> {
-    write_table(path, interrupts, table).map_err(|error| {
-        Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
-    })
+    write_table(path, interrupts, table).map_err(|error| unwritten(format_args!("-f {}", path.display()), &error))
 }
 
 fn write_table(path: &Path, interrupts: Interrupts, table: &Table) -> std::io::Result<()> {

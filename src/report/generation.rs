@@ -24,14 +24,7 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     if generated.with_tokens() > 0 {
         let rate = significant(client.token_throughput());
         let _ = write!(text, "    Output token throughput: {rate} tokens/sec ({} tokens", generated.tokens);
-        text += match (generated.counted, generated.by_tokenizer, generated.by_chunks) {
-            (_, 0, 0) => ", counted by the server)\n",
-            (0, _, 0) => ", counted by the tokenizer: the server reports no usage)\n",
-            (_, _, 0) => ", where the server reports no usage counted by the tokenizer)\n",
-            (0, 0, _) => ", each chunk counted as one: the server reports no usage)\n",
-            (_, 0, _) => ", where the server reports no usage each chunk counted as one)\n",
-            _ => ", some answers counted by the tokenizer, others with each chunk counted as one)\n",
-        };
+        text += &counted(generated);
     }
     if let Some(rate) = generated.tokens_per_user() {
         let _ = writeln!(text, "    Output token throughput per user: {} tokens/sec", significant(rate));
@@ -41,6 +34,19 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
         text.extend(times.map(|times| row(&line(row_of), false, times)));
     }
     text + &notes(generated)
+}
+
+/// Who counted the tokens.
+fn counted(generated: &Generated) -> String {
+    let why = if generated.unreadable > 0 { "its usage cannot be read" } else { "the server reports no usage" };
+    match (generated.counted, generated.by_tokenizer, generated.by_chunks) {
+        (_, 0, 0) => ", counted by the server)\n".to_owned(),
+        (0, _, 0) => format!(", counted by the tokenizer: {why})\n"),
+        (_, _, 0) => format!(", where {why} counted by the tokenizer)\n"),
+        (0, 0, _) => format!(", each chunk counted as one: {why})\n"),
+        (_, 0, _) => format!(", where {why} each chunk counted as one)\n"),
+        _ => ", some answers counted by the tokenizer, others with each chunk counted as one)\n".to_owned(),
+    }
 }
 
 /// The name of a figure's line.
@@ -79,6 +85,10 @@ fn notes(generated: &Generated) -> String {
     }
     if generated.unended > 0 {
         let _ = writeln!(text, "    Streams without [DONE]: {} (they did report a finish_reason)", generated.unended);
+    }
+    if generated.unreadable > 0 {
+        let why = "a count of tokens is no whole number of at most 2^40, and counts as none";
+        let _ = writeln!(text, "    Answers whose usage cannot be read: {} ({why})", generated.unreadable);
     }
     let events = generated.events_per_read();
     if events > SHARED_READS {

@@ -1,5 +1,6 @@
 //! Tracks the temporary names of files and folders until they are in place, so that exits without destructors leave none behind.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,32 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::error::Error;
+
 /// Those of this process.
 pub(super) static PARTIAL: Partial = Partial::new();
 
 /// How often a folder is tried to be removed that another thread may still be filling.
 const ATTEMPTS: usize = 20;
+
+/// Why no file is made any more.
+#[derive(Debug)]
+struct AboutToEnd;
+
+impl fmt::Display for AboutToEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the program is about to end")
+    }
+}
+
+impl std::error::Error for AboutToEnd {}
+
+/// That a file cannot be written, which may be `named` by a flag. Advice would not help where the program is about to end.
+pub(super) fn unwritten(named: fmt::Arguments<'_>, error: &io::Error) -> Error {
+    let is_about_to_end = error.get_ref().is_some_and(|inner| inner.is::<AboutToEnd>());
+    let advice = if is_about_to_end { "" } else { "; free space or name another file" };
+    Error::output(format!("{named}: cannot be written: {error}{advice}"))
+}
 
 /// Files and folders that have a temporary name.
 pub(super) struct Partial(Mutex<State>);
@@ -67,7 +89,7 @@ impl Partial {
 
 impl State {
     fn check(&self) -> io::Result<()> {
-        if self.ending { Err(io::Error::other("the program is about to end")) } else { Ok(()) }
+        if self.ending { Err(io::Error::other(AboutToEnd)) } else { Ok(()) }
     }
 }
 
@@ -121,6 +143,16 @@ mod tests {
             assert!(has_gone.load(Ordering::SeqCst), "the process would have ended between link and rename");
         });
         assert!(partial.briefly(|| Ok(())).is_err() && partial.make(NamedTempFile::new).is_err());
+    }
+
+    #[test]
+    fn who_ends_the_program_needs_no_advice_on_files() {
+        let partial = Partial::new();
+        partial.remove();
+        let ended = partial.make(NamedTempFile::new).unwrap_err();
+        let message = |error| unwritten(format_args!("-f x"), &error).to_string();
+        assert_eq!(message(ended), "-f x: cannot be written: the program is about to end");
+        assert!(message(io::ErrorKind::StorageFull.into()).ends_with("; free space or name another file"));
     }
 
     #[test]

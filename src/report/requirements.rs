@@ -7,8 +7,9 @@ use std::path::Path;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::number::significant;
+use crate::partial::unwritten;
 use crate::result::checked::Judgement;
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Bounds;
@@ -154,10 +155,7 @@ fn unit(checked: &Checked) -> String {
 /// # Errors
 /// If the file cannot be written.
 pub fn write_junit(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
-    write_xml(path, interrupts, result).map_err(|error| {
-        let rule = "cannot be written";
-        Error::output(format!("--junit {}: {rule}: {error}; free space or name another file", path.display()))
-    })
+    write_xml(path, interrupts, result).map_err(|error| unwritten(format_args!("--junit {}", path.display()), &error))
 }
 
 fn write_xml(path: &Path, interrupts: Interrupts, result: &RunResult) -> io::Result<()> {

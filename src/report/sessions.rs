@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::number::significant;
+use crate::result::Setup;
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
 use crate::times::{Column, Times};
 
@@ -23,6 +24,15 @@ const TIMES: [Times<Sessions>; 2] = [
         distribution: |all| &all.waiting,
     },
 ];
+
+/// What the entries of a mix are called, which may be turns instead.
+pub fn entries_title(setup: &Setup) -> &'static str {
+    match (setup.mode.sessions(), setup.has_turns()) {
+        (Some(_), _) => "Turns of the sessions",
+        (None, true) => "Turns of the conversations",
+        (None, false) => "Models of the mix",
+    }
+}
 
 /// The lines of a level; `row` is how a distribution is shown.
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {

@@ -3,7 +3,8 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::partial::unwritten;
 use crate::result::RunResult;
 use crate::stdio::note;
 use crate::{Interrupts, SafeFile, file, inert};
@@ -22,10 +23,8 @@ pub fn save(path: Option<&Path>, interrupts: Interrupts, result: &RunResult) {
 /// # Errors
 /// If it cannot be written.
 pub fn write(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
-    write_file(path, interrupts, result).map_err(|error| {
-        let rule = "cannot be written";
-        Error::output(format!("--summary-file {}: {rule}: {error}; free space or name another file", path.display()))
-    })
+    write_file(path, interrupts, result)
+        .map_err(|error| unwritten(format_args!("--summary-file {}", path.display()), &error))
 }
 
 fn write_file(path: &Path, interrupts: Interrupts, result: &RunResult) -> io::Result<()> {

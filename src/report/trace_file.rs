@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::backend::{ModelTrace, Moment};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::partial::unwritten;
 use crate::record::KeptTrace;
 use crate::{Interrupts, SafeFile, inert};
 
@@ -16,10 +17,8 @@ use crate::{Interrupts, SafeFile, inert};
 /// # Errors
 /// If the file cannot be written; the message names it.
 pub fn write(path: &Path, interrupts: Interrupts, traces: &[KeptTrace]) -> Result<()> {
-    write_file(path, interrupts, traces).map_err(|error| {
-        let (path, rule) = (path.display(), "cannot be written");
-        Error::output(format!("--trace-file {path}: {rule}: {error}; free space or name another file"))
-    })
+    write_file(path, interrupts, traces)
+        .map_err(|error| unwritten(format_args!("--trace-file {}", path.display()), &error))
 }
 
 fn write_file(path: &Path, interrupts: Interrupts, traces: &[KeptTrace]) -> io::Result<()> {

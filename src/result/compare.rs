@@ -128,10 +128,14 @@ pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<Lev
     reference.levels_with_earlier().filter_map(change).collect()
 }
 
-/// Every figure that tells of the server and that both levels have, except for errors: shares that are often 0 have no
-/// ratio.
+/// Figures that are not compared: shares that are often 0 have no ratio, and bytes a second are the throughput once more,
+/// without an interval.
+const NOT_COMPARED: [&str; 3] = ["errors", "input_bandwidth", "output_bandwidth"];
+
+/// Every figure that tells of the server and that both levels have, but for some.
 fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<Change> {
-    let all = at_points(CATALOGUE, percentiles).into_iter().filter(|figure_at| figure_at.figure.key != "errors");
+    let is_compared = |figure_at: &FigureAt| !NOT_COMPARED.contains(&figure_at.figure.key);
+    let all = at_points(CATALOGUE, percentiles).into_iter().filter(is_compared);
     all.filter_map(|figure_at| figure(figure_at, levels, margin)).collect()
 }
 
@@ -186,6 +190,7 @@ mod tests {
     use crate::setup::sample as plans;
     use crate::statistic::value;
     use crate::summary::{Ending, StatisticEstimate, sample};
+    use crate::tensors::TensorBytes;
     use crate::terms::{PERCENTILES, Statistic};
 
     /// Requests of this many nanoseconds, known to within `half`.
@@ -264,6 +269,15 @@ mod tests {
         assert!(
             changes[0].figures.iter().any(|figure| figure.figure_at.statistic() == Some(Statistic::Percentile(99.9)))
         );
+    }
+
+    #[test]
+    fn bytes_a_second_are_not_compared_beside_the_throughput() {
+        let mut sized = level(1, 1_000_000, 0.01);
+        sized.client.tensors = TensorBytes { input: Some(64.0), output: Some(64.0) };
+        let result = plans::result(&plans::setup(), &[sized]);
+        let found = changes(&result, &result, 0.05);
+        assert!(found[0].figures.iter().all(|figure| figure.interval.is_some()), "{found:?}");
     }
 
     #[test]

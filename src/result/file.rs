@@ -203,6 +203,9 @@ fn text(path: &Path, most: u64) -> io::Result<String> {
         return Err(refused(format!("more than {most}")));
     }
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text");
+    // Some editors begin a file with a byte order mark.
+    let mark = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    bytes.drain(..mark);
     String::from_utf8(bytes).map_err(not_text)
 }
 

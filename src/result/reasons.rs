@@ -99,6 +99,11 @@ impl InvalidReason {
         }
     }
 
+    /// Whether the latency went on to grow, as it does where a rate is a little too high.
+    pub fn is_a_growing_latency(&self) -> bool {
+        matches!(self, Self::Drifting(statistic, share) if *statistic != Statistic::Throughput && *share > 0.0)
+    }
+
     /// What to change in a plan like `plan`, with a sufficient value if it is known. `disturbed`: others took processors
     /// meanwhile.
     pub fn remedy(&self, plan: &MeasurementPlan, disturbed: bool) -> String {

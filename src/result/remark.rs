@@ -38,6 +38,8 @@ pub enum RemarkKind {
     StoodStill,
     /// Successful answers were all empty.
     EmptyAnswers,
+    /// Streams were asked for, and no answer was one.
+    NoStreams,
 }
 
 impl Remark {
@@ -77,17 +79,30 @@ impl Remark {
         Self { kind, count, total, text }
     }
 
-    /// Every answer of a service that generates text is a success without content.
+    /// Every answer of a service that generates text is a success without content, or none is the stream that was asked for.
     pub fn of_answers(generated: Option<&Generated>, completed: u64) -> Option<Self> {
-        let empty = generated.map_or(0, |generated| generated.empty);
-        if empty == 0 || empty < completed {
-            return None;
-        }
+        let Generated { empty, unstreamed, .. } = generated?;
+        let are_all = |&count: &u64| count > 0 && count >= completed;
+        let unstreamed = Some(*unstreamed).filter(are_all);
+        Some(*empty)
+            .filter(are_all)
+            .map_or_else(|| unstreamed.map(Self::of_bodies), |empty| Some(Self::of_empty(empty)))
+    }
+
+    fn of_bodies(count: u64) -> Self {
+        let text = format!(
+            "none of {count} answers is a stream, although --streaming asked for them: nothing is known of the times to \
+             the first token and between tokens"
+        );
+        Self { kind: RemarkKind::NoStreams, count, total: Some(count), text }
+    }
+
+    fn of_empty(empty: u64) -> Self {
         let text = format!(
             "all {empty} answers are successes without any content: their times are not those of generated text; look at \
              one, and at the endpoint and the model's name"
         );
-        Some(Self { kind: RemarkKind::EmptyAnswers, count: empty, total: Some(completed), text })
+        Self { kind: RemarkKind::EmptyAnswers, count: empty, total: Some(empty), text }
     }
 
     /// How long this process stood still meanwhile.

@@ -73,6 +73,9 @@ pub struct Setup {
     pub client_cost_ns: f64,
     /// The entries of a mix; empty with a single model.
     pub entries: Vec<EntrySummary>,
+    /// Whether these are the turns of conversations instead.
+    #[serde(default)]
+    pub turns: bool,
 }
 
 /// Which program it was.
@@ -126,6 +129,11 @@ pub struct ModelIdentity {
 }
 
 impl Setup {
+    /// Whether the entries are turns, as all are of sessions.
+    pub fn has_turns(&self) -> bool {
+        self.turns || self.mode.sessions().is_some()
+    }
+
     /// Whether the client's times of a request are not shown: most services have none for requests with any number of
     /// responses.
     pub fn hides_times(&self) -> bool {
@@ -189,6 +197,7 @@ pub mod sample {
             headline: Headline::ServiceTime,
             client_cost_ns: 123.4,
             entries: Vec::new(),
+            turns: false,
         }
     }
 

@@ -1049,8 +1049,7 @@ under the name `perf_analyzer`, `-c` has no effect without `-d`. `-z` is `--inpu
   otherwise half a second.
 - Under the name `perf_analyzer`, the exit code is 2 only where it is upstream's: if the only level of a range is not stable. With
   `--async`, `--streaming` and sequence models a level whose throughput alone is stable counts as stable there, with a note.
-- A second interrupt, or one before the load begins, ends the program with 130 under every name; perf_analyzer ends with 0. Under its own
-  name, 130 is also the end of a load that had begun but measured nothing.
+- A second interrupt, or one before anything was measured, ends the program with 130 under every name; perf_analyzer ends with 0.
 - Levels that are not stable or above the latency threshold are reported and marked; perf_analyzer discards them. Under its name they are
   left out of the CSV file, unless there are no others.
 - The final lines end with the level's outcome in brackets where it is not simply valid, and the CSV file has it in a last column then.

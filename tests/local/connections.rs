@@ -95,3 +95,23 @@ fn the_connection_that_was_used_last_is_used_next() {
     assert_eq!(report.level().client_number("Request count"), 40.0, "{}", report.text);
     assert!(server.connections() < 25, "{}", server.connections());
 }
+
+#[test]
+fn a_matrix_of_a_server_that_runs_measures_what_there_is() {
+    let (server, nobody) = (server(), closed());
+    for (kind, named) in [
+        (format!("transports -u {},{nobody}", server.url()), ["C API and C API + shared memory are left out", "gRPC "]),
+        (format!("memory -u {}", server.url()), ["pinned ", "system shm "]),
+    ] {
+        let finished = Program::new().args("-m m --rounds 2 --request-count 5 --matrix").args(&kind).run();
+        let said = format!("{}{}", finished.stderr, finished.stdout);
+        assert!(named.iter().all(|words| said.contains(words)) && !said.contains("triton_c_api"), "{said}");
+        assert_eq!(finished.code(), 0, "{said}");
+    }
+}
+
+/// An address at which nobody listens.
+fn closed() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}

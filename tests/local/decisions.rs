@@ -122,6 +122,16 @@ fn streams_are_counted_until_they_are_late() {
 }
 
 #[test]
+fn streams_that_all_keep_up_are_a_bound() {
+    let server = places(30, 90);
+    let script = on("I transcribe speech: how many streams?", &server).with("asr", "m").with("-l 50", "-l 400");
+    let mut tries = (0..5).map(|_| script.run("-p 600 --max-level-time 3s --on-disturbance ignore"));
+    let decision =
+        tries.find(|decision| !decision.contains("unknown")).expect("the machine is too busy to send in time");
+    assert_eq!(decision, "at least 8 streams");
+}
+
+#[test]
 fn a_slow_server_of_a_fleet_is_named() {
     for (last, alike) in [(60, false), (12, true)] {
         let servers = [slow(12), slow(12), slow(last)];

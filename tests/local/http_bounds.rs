@@ -1,7 +1,7 @@
 //! Bounds on what a server can cost us over HTTP: time, memory, results. Byte-level servers answer without end,
 //! trickle, expand to a thousand times their length, or answer something that was not asked for.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -248,6 +248,52 @@ fn compression_that_was_not_asked_for_is_refused() {
     server.answer_instead("/m", reply("200 OK", "Content-Encoding: gzip\r\n", &metadata));
     let error = connect(&server).model(&ModelId::latest("m")).unwrap_err().to_string();
     assert!(error.contains("not asked for") && error.contains("metadata of model 'm'"), "{error}");
+}
+
+#[test]
+fn a_compressed_answer_is_there_once_it_is_decompressed() {
+    let json = format!(r#"{{"model_name":"m","outputs":[]{}}}"#, " ".repeat(4_100_000));
+    let packed = gzip(json.as_bytes());
+    let began = Instant::now();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut Vec::new()).unwrap();
+    let alone = began.elapsed();
+    let server = HttpServer::start(move |_| vec![Act::Send(reply("200 OK", "Content-Encoding: gzip\r\n", &packed))]);
+    let asked =
+        ConnectionPlan { headers: vec![("Accept-Encoding".into(), "gzip".into())], ..connection(&server, false) };
+    let backend = HttpBackend::connect(&asked).unwrap();
+    for watch in [false, true] {
+        let mut run = Run::open(&backend, "m", &RunSpec { requests: 2, watch, ..RunSpec::default() }).unwrap();
+        let counter = run.finish(Duration::from_secs(10));
+        let latencies = counter.latencies.lock().unwrap().clone();
+        assert_eq!(latencies.len(), 2, "{}", counter.texts());
+        let shortest = Duration::from_nanos(*latencies.iter().min().unwrap());
+        assert!(shortest > alone / 2, "{shortest:?} with {alone:?} of decompressing");
+    }
+}
+
+#[test]
+fn what_speaks_http2_may_be_the_grpc_port() {
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].repeat(4);
+    let server = HttpServer::start(good);
+    server.act_instead("/live", vec![Act::Send(settings), Act::Close]);
+    let run = plain(&server).args("--server-wait 30 --request-count 2").run();
+    assert_eq!(run.code(), 99, "{}", run.stderr);
+    let words = ["speaks another protocol", "is this its gRPC port? use -i grpc"];
+    assert!(words.iter().all(|words| run.stderr.contains(words)), "{}", run.stderr);
+    assert!(!run.stderr.contains("start it") && run.wall < Duration::from_secs(20), "{}", run.stderr);
+}
+
+#[test]
+fn a_port_that_hangs_up_on_tls_may_speak_none() {
+    let closing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closing.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for connection in closing.incoming().flatten() {
+            let _ = (&connection).read(&mut [0; 1 << 12]);
+        }
+    });
+    let run = Program::new().args(&format!("-m m -u https://localhost:{port}")).run();
+    assert!(run.stderr.contains("does that port speak TLS?"), "{}", run.stderr);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod http_bounds;
 mod http_faults;
 mod http_tls;
 mod init;
+mod interrupts;
 mod line_service;
 mod many_steps;
 mod openai;

@@ -287,7 +287,9 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --warmup-request-count 5 --warmup-duration 1s", &["--warmup-request-count and --warmup-duration"]),
     ("-m m --precision p99:2% --request-count 5", &["--precision", "--request-count"]),
     ("-m m --precision p99:2% --stage rate:5:1s", &["--precision p99:2%", "--stage ends by itself"]),
+    ("-m m --matrix transports", &["--matrix transports", "--model-repository", "a server that runs with -u"]),
     ("-m m --matrix memory --service-kind triton", &["--matrix memory", "--service-kind triton_c_api"]),
+    ("-m m --matrix memory -u h:1 --shared-memory system", &["--matrix memory", "name none"]),
     ("-m m --matrix memory --model-repository /r --shared-memory system", &["--matrix memory", "name none"]),
     // Rules of the data.
     ("-m m -z --input-data Cargo.toml", &["-z", "--input-data"]),
@@ -418,6 +420,7 @@ fn files_of_intervals() {
     refused_file(FLAG, "100\nten\n", &["line 2", "'ten'"]);
     refused_file(FLAG, "100\n\n200\n", &["line 2", "blank"]);
     refused_file(FLAG, "100\n-1\n", &["line 2", "'-1'"]);
+    refused_file(FLAG, "\u{feff}100\nten\n", &["line 2", "'ten'"]);
 }
 
 #[test]
@@ -426,7 +429,7 @@ fn schedules() {
     let step = |ms: &str| format!(r#"{{"timestamp": [{ms}], "INPUT0": {:?}}}"#, [1.0; 16]);
     let file = |steps: &str| format!(r#"{{"data": [{steps}]}}"#);
     let refused_steps = |steps: &str, word: &str| refused_file(FLAG, &file(steps), &["--fixed-schedule", word]);
-    refused_steps(&format!("{}, {}", step("5"), step("4")), "': the schedule is out of order");
+    refused_steps(&format!("{}, {}", step("5"), step("4")), "it is due at 4 ms, and the step before it at 5 ms");
     refused_steps(&format!("{}, {}", step("5"), step("4.5")), "timestamp");
     refused_steps(&step("-1"), "timestamp");
     refused_steps(r#"{"INPUT0": [1.0]}"#, "timestamp");
@@ -442,7 +445,10 @@ fn schedules() {
 #[test]
 fn traces() {
     const FLAG: &str = "--trace-replay";
-    refused_file(FLAG, "", &["no column holds times"]);
+    refused_file(FLAG, "", &["it is empty: a trace is CSV"]);
+    refused_file(FLAG, "[{\"timestamp\": 1}]", &["it is a list of JSON"]);
+    let long = "{\"timestamp\": 1, \"input_length\": 99999999999, \"output_length\": 1}\n";
+    refused_file(FLAG, long, &["line 1: a prompt of 99999999999 tokens", "10000000"]);
     refused_file(FLAG, "time,tokens\n1,2\n", &["no column holds times", "time,tokens"]);
     refused_file(FLAG, "offset_ms\n", &["empty"]);
     refused_file(FLAG, "offset_ms\n5\n4\n", &["line 3", "earlier"]);

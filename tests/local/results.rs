@@ -709,6 +709,20 @@ fn whoever_has_seen_enough_of_a_text_hears_nothing_of_it() {
 }
 
 #[test]
+fn callers_of_perf_analyzer_that_close_its_output_have_all_levels_in_the_file() {
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("levels.csv");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perf_analyzer"));
+    child.args(["-m", "m", "-u", &server.url(), "--concurrency-range", "1:3", "--request-count", "20", "-f"]).arg(&csv);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().filter(|line| !line.is_empty()).count(), 1 + 3);
+}
+
+#[test]
 fn a_result_that_cannot_be_written_ends_no_measurement() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
@@ -820,5 +834,5 @@ fn timed_an_interrupt_decides_no_requirement_and_is_no_fault_of_a_picture() {
     let (code, text) = interrupted(&["-c", "1", "-p", "5000", "--require", "p50<10s"]);
     assert!(code == 7 && text.contains("interrupted while it was measured"), "{code}: {text}");
     let (code, text) = interrupted(&["-c", "1", "--warm-up", "concurrency:1:3s", "--svg", &figure]);
-    assert!(code == 130 && text.contains("has nothing to show"), "{code}: {text}");
+    assert!(code == 130 && text.contains("nothing was measured"), "{code}: {text}");
 }

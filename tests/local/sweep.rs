@@ -1,6 +1,8 @@
 //! `--sweep` against a server that one request at a time can ask, because the client holds the others back.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::support::Program;
@@ -24,4 +26,30 @@ fn timed_what_holds_the_client_back_is_told_and_is_no_fault_of_flags() {
     let line = finished.stderr.lines().find(|line| line.contains("--sweep: ")).unwrap_or_default();
     assert!(line.contains("sustained") && line.contains("--max-outstanding"), "{}", finished.stderr);
     assert!(!finished.stderr.contains("sustained no rate"), "{}", finished.stderr);
+}
+
+#[test]
+fn timed_a_server_that_sheds_load_is_asked_for_less_at_once() {
+    let turn = Mutex::new(());
+    let waiting = AtomicUsize::new(0);
+    let server = HttpServer::start(move |_: &Received| {
+        // One at a time, each 10 ms; whoever would be the sixth is sent away.
+        if waiting.fetch_add(1, Relaxed) >= 5 {
+            waiting.fetch_sub(1, Relaxed);
+            return vec![Act::Send(reply("503 Service Unavailable", "", b"{\"error\":\"busy\"}"))];
+        }
+        let alone = turn.lock().unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+        drop(alone);
+        waiting.fetch_sub(1, Relaxed);
+        let body = r#"{"choices":[{"text":"hi","finish_reason":"stop"}]}"#;
+        vec![Act::Send(reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
+    });
+    let run = Program::new().args("-m m --service-kind openai --endpoint v1/completions --prompt-tokens 4");
+    let run = run.args("--sweep linear:2 -p 500 -s 1000000 --on-disturbance ignore -u").arg(server.url()).run();
+    assert!(run.stderr.contains("sweep: of 256 requests at once, more fail"), "{}", run.stderr);
+    let line = run.stdout.lines().find(|line| line.starts_with("Saturation: ")).expect(&run.stderr);
+    // It completes 100 a second, and one in a hundred may fail.
+    let rate: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!((40.0..=102.0).contains(&rate), "{line}");
 }

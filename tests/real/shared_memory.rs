@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use triton_bench::shm::device_count;
 
-use crate::support::{Model, Program, Repository, Running, Scripted, TritonServer, skip, triton};
+use crate::support::{Finished, Model, Program, Repository, Running, Scripted, TritonServer, skip, triton};
 
 fn int32(dims: &str) -> String {
     format!(
@@ -72,6 +72,11 @@ fn endless(repository: &Repository) -> Running {
     program.args("-p 20000 --input-data").arg(data(repository)).start()
 }
 
+/// Whether a run that was interrupted reports its requests, or says that none was over by then.
+fn reports_requests(finished: &Finished) -> bool {
+    finished.stdout.contains("Request count") || finished.stderr.contains("nothing was measured")
+}
+
 #[test]
 fn inputs_and_every_slots_outputs_are_in_regions_of_their_own() {
     let repository = repository();
@@ -81,7 +86,7 @@ fn inputs_and_every_slots_outputs_are_in_regions_of_their_own() {
     wait_for(&run, "four regions with the tensor", |found| found.len() == 4 && found.iter().all(filled));
     run.signal(2);
     let finished = run.finish();
-    assert!(finished.stdout.contains("Request count") && !finished.stdout.contains("Failed"), "{}", finished.stdout);
+    assert!(reports_requests(&finished) && !finished.stdout.contains("Failed"), "{finished:#?}");
     assert_eq!(regions(id), Vec::<PathBuf>::new(), "after an interrupt");
 }
 
@@ -111,14 +116,15 @@ fn nothing_is_left_after_any_end() {
         wait_for(&run, "four regions with the tensor", |found| found.len() == 4 && found.iter().all(filled));
         run.signal(signal);
         let finished = run.finish();
-        assert_eq!(finished.stdout.contains("Request count"), reports, "{}", finished.stdout);
+        assert_eq!(reports_requests(&finished), reports, "{finished:#?}");
         assert_eq!(regions(id), Vec::<PathBuf>::new(), "after signal {signal}");
     }
     let twice = endless(&repository);
     let id = twice.id();
     wait_for(&twice, "regions", |found| found.len() == 4);
     twice.signal(15);
-    thread::sleep(Duration::from_millis(2));
+    // Sooner, both would be taken for one.
+    thread::sleep(Duration::from_millis(250));
     // The first interrupt may have ended it already.
     twice.try_signal(15);
     twice.finish();
@@ -264,11 +270,7 @@ fn a_server_on_the_network_is_told_of_regions_and_forgets_them() {
             let id = run.id();
             run.signal(2);
             let finished = run.finish();
-            assert!(
-                finished.stdout.contains("Request count") && !finished.stdout.contains("Failed"),
-                "{}",
-                finished.stdout
-            );
+            assert!(reports_requests(&finished) && !finished.stdout.contains("Failed"), "{finished:#?}");
             assert_eq!(regions(id), Vec::<PathBuf>::new(), "{protocol}");
             // A region that a request still holds goes when the server has let go of that request.
             let ours = format!("triton_bench_{protocol}_{id}_");

@@ -8,7 +8,13 @@ use crate::app::variants::{memory, sizes, transports};
 use crate::backend::Backend;
 use crate::backends;
 use crate::error::{Error, Result};
+use crate::model::ModelSpec;
 use crate::plan::{Matrix, Plan, Variant};
+use crate::stdio::note;
+
+/// The rows of `--matrix transports` that are not possible without the model's files.
+const WITHOUT_MODEL: &str =
+    "C API and C API + shared memory are left out: they need the directory that holds the model (--model-repository)";
 
 /// What is compared.
 pub enum Field<'a> {
@@ -43,10 +49,13 @@ impl Field<'_> {
                 Ok(Servers { host, urls: None })
             }
             Self::Matrix(plan, kind) => {
-                let host = Some(backends::host(&[plan])?);
+                let host = self.is_embedded().then(|| backends::host(&[plan])).transpose()?;
                 let urls = match kind {
                     Matrix::Memory => None,
                     Matrix::Transports { running } => {
+                        if host.is_none() {
+                            note!("--matrix transports: {WITHOUT_MODEL}");
+                        }
                         Some(transports::urls(plan, running.as_deref(), context.interrupts))
                     }
                 };
@@ -137,8 +146,7 @@ fn open_matrix(
     size: Option<u64>,
     context: RunContext<'_>,
 ) -> Result<Vec<Subject>> {
-    let host = servers.host.as_ref().ok_or_else(|| Error::server("no server was started"))?;
-    let models = plan.target.models().map(|id| host.model(id)).collect::<Result<Vec<_>>>()?;
+    let models = servers.models(plan, context)?;
     let mut plan = plan.clone();
     if let Some(size) = size {
         sizes::set(&mut plan.data, &models, size)?;
@@ -148,16 +156,16 @@ fn open_matrix(
         (Matrix::Transports { .. }, Some(urls)) => transports::ways(&plan, urls, decoupled),
         _ => memory::ways(&plan).into_iter().map(|(name, plan)| (name, Ok(plan))).collect(),
     };
-    let open = |(name, way): (String, Result<Plan>)| match way {
-        Ok(way) if way.target.service.is_embedded() => {
+    let open = |(name, way): (String, Result<Plan>)| match (way, &servers.host) {
+        (Ok(way), Some(host)) if way.target.service.is_embedded() => {
             let through = backends::through(host, &way);
             Subject::kept(name, way, Ok(through))
         }
-        Ok(way) => {
+        (Ok(way), _) => {
             let server = (context.connect)(&way);
             Subject::kept(name, way, server)
         }
-        Err(error) => Subject::unusable(name, plan.clone(), error),
+        (Err(error), _) => Subject::unusable(name, plan.clone(), error),
     };
     let subjects: Vec<Subject> = ways.into_iter().map(open).collect();
     match subjects.first().map(|first| &first.open) {
@@ -167,6 +175,19 @@ fn open_matrix(
 }
 
 impl Servers {
+    /// The models of a matrix's plan, as one of its servers has them.
+    fn models(&self, plan: &Plan, context: RunContext<'_>) -> Result<Vec<ModelSpec>> {
+        let all = |server: &Arc<dyn Backend>| plan.target.models().map(|id| server.model(id)).collect();
+        match (&self.host, &self.urls) {
+            (Some(host), _) => all(host),
+            (None, Some(urls)) => {
+                let asked = transports::asked(plan, urls.as_ref().map_err(Clone::clone)?);
+                all(&(context.connect)(&asked)?.backend)
+            }
+            (None, None) => all(&(context.connect)(plan)?.backend),
+        }
+    }
+
     /// Drops the servers; those in this process are stopped.
     ///
     /// # Errors

@@ -17,13 +17,15 @@ pub fn urls(plan: &Plan, running: Option<&str>, interrupts: &AtomicUsize) -> Res
     }
 }
 
-/// In process, HTTP and gRPC, each with tensors in the request and in system shared memory: names and plans, or why one
+/// In process, if the plan is, HTTP and gRPC, each with tensors in the request and in system shared memory: names and plans, or why one
 /// is missing.
 pub fn ways(plan: &Plan, urls: &Result<[String; 2]>, decoupled: bool) -> Vec<(String, Result<Plan>)> {
     let mut ways = Vec::new();
     for shared in [false, true] {
         let name = |way: &str| if shared { format!("{way} + shared memory") } else { way.to_owned() };
-        ways.push((name("C API"), Ok(placed(plan, shared))));
+        if plan.target.service.is_embedded() {
+            ways.push((name("C API"), Ok(placed(plan, shared))));
+        }
         for (way, protocol, number) in [("HTTP", http(), 0), ("gRPC", grpc(plan, decoupled), 1)] {
             let over = |urls: &[String; 2]| {
                 let mut plan = placed(plan, shared);
@@ -52,6 +54,14 @@ fn placed(plan: &Plan, shared: bool) -> Plan {
 
 fn http() -> Protocol {
     Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Served, compression: Compression::None }
+}
+
+/// The plan of a running server at these addresses, from which its models are learned.
+pub fn asked(plan: &Plan, [url, _]: &[String; 2]) -> Plan {
+    let mut plan = plan.clone();
+    (plan.target.connection.protocol, plan.target.metrics) = (http(), None);
+    plan.target.connection.url.clone_from(url);
+    plan
 }
 
 /// As the plan has it; decoupled models need streams.

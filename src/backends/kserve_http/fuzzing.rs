@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::{ClientSpec, ReplyChecks, ReplyForm};
 use crate::data::PayloadId;
+use crate::engine::http1::decompressed;
 use crate::kserve_http::body::{Kept, Longest};
 use crate::kserve_http::outputs::ReplyOutputs;
 use crate::kserve_http::render::JSON_LENGTH;
@@ -37,7 +38,8 @@ pub fn reply(piece: usize, bytes: &[u8]) {
     let checks = ReplyChecks::new(&ClientSpec::new(Arc::from([]), Arc::from([])));
     let wanted = Wanted { shared: false, payload: PayloadId(0), form: &form, checks: &checks };
     let checked = Checker::default().check(head, &quick, reader.body_bytes(), wanted);
-    if ReplyOutputs::read(head, &strict, None).is_ok_and(|outputs| outputs.decoded().is_ok()) {
+    let read = decompressed(head, strict.bytes(), strict.most()).and_then(|body| ReplyOutputs::read(head, body, None));
+    if read.is_ok_and(|outputs| outputs.decoded().is_ok()) {
         assert_eq!(checked, Ok(()));
     }
 }

@@ -144,12 +144,18 @@ impl HttpBackend {
             let url = self.format.endpoint.http_url();
             let problem = match error.code {
                 ErrorCode::Http(_) => format!("what answers at {url} does not say that it is a live server"),
+                _ if advice::is_other_protocol(error) => format!("what answers at {url} speaks another protocol"),
                 _ => format!("no server answers at {url}"),
             };
-            Error::server(format!("{problem}: {error}; {}", advice::no_answer(error)))
+            let next = match advice::is_other_protocol(error) {
+                true => "is this its gRPC port? use -i grpc".to_owned(),
+                false => advice::no_answer(error, &self.format.endpoint),
+            };
+            Error::server(format!("{problem}: {error}; {next}"))
         };
         let attempt = |limit| self.control.get(&path, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
-        self.wait.retry(attempt, |error| advice::https(error).is_some()).map_err(|error| refusal(&error))
+        let is_final = |error: &InferError| advice::https(error).is_some() || advice::is_other_protocol(error);
+        self.wait.retry(attempt, is_final).map_err(|error| refusal(&error))
     }
 
     /// Trusts the server's list of its capabilities.

@@ -6,10 +6,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::backend::{InferError, Misfit, OutputView, Outputs, ReplySource};
-use crate::engine::http1::unpacked;
 use crate::json::{self, pack_elements};
 use crate::kserve::regions::SlotOutputs;
-use crate::kserve_http::body::Kept;
 use crate::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
 use crate::model::DataType;
 use crate::wire::http1::Head;
@@ -43,8 +41,11 @@ impl<'b> ReplyOutputs<'b> {
     ///
     /// # Errors
     /// If the reply is not what was asked for, or is inconsistent.
-    pub(super) fn read(head: &Head, kept: &'b Kept, placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
-        let body = unpacked(head, kept.bytes(), kept.most())?;
+    pub(super) fn read(
+        head: &Head,
+        body: Cow<'b, [u8]>,
+        placed: Option<(&SlotOutputs, usize)>,
+    ) -> Result<Self, InferError> {
         let (json, tail) = split(head, &body)?;
         let (mut outputs, mut at, mut unreadable) = (Vec::new(), 0_usize, None);
         let legal = json::in_legal_form(json);

@@ -2,6 +2,7 @@ use std::io::Write;
 
 use super::*;
 use crate::backend::{ClientSpec, ReplyRule};
+use crate::engine::http1::decompressed;
 use crate::kserve_http::body::Longest;
 use crate::kserve_http::outputs::ReplyOutputs;
 use crate::model::{ModelId, ModelSpec, TensorSpec};
@@ -68,14 +69,16 @@ fn judge_by(rule: ReplyRule, head: &Head, body: &[u8]) -> (Result<(), InferError
     let (quick, strict) = (kept(head, body, false), kept(head, body, true));
     let (model, total) = (anything(), body.len() as u64);
     let checked = check_with(&mut Checker::default(), Reply { head, body: &quick, total }, &model, &checks(rule));
-    let read = ReplyOutputs::read(head, &strict, None)
+    let read = decompressed(head, strict.bytes(), strict.most())
+        .and_then(|body| ReplyOutputs::read(head, body, None))
         .and_then(|outputs| checks(rule).settle(PayloadId(0), &model, outputs.decoded()));
     (checked, read)
 }
 
 fn outputs(head: &Head, body: &[u8]) -> Vec<(String, Vec<i64>, Vec<u8>)> {
     let kept = kept(head, body, true);
-    let outputs = ReplyOutputs::read(head, &kept, None).unwrap();
+    let body = decompressed(head, kept.bytes(), kept.most()).unwrap();
+    let outputs = ReplyOutputs::read(head, body, None).unwrap();
     let mut views = Vec::new();
     outputs.visit(&mut |view| views.push((view.name.to_owned(), view.shape.to_vec(), view.bytes.to_vec())));
     views

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::{ClientSpec, InferError, ReplyChecks, Request};
 use crate::data::PayloadId;
-use crate::engine::http1::{HttpService, refusal, unpacked_refusal};
+use crate::engine::http1::{HttpService, refusal, unpacked, unpacked_refusal};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
@@ -16,7 +16,7 @@ use crate::kserve_http::render::JSON_LENGTH;
 use crate::kserve_http::reply::{Checker, Wanted};
 use crate::kserve_http::template::Patch;
 use crate::kserve_http::templates::Templates;
-use crate::wire::http1::{Head, NOT_ASKED_FOR};
+use crate::wire::http1::{Encoding, Head, NOT_ASKED_FOR};
 
 /// State of one slot.
 struct Slot {
@@ -118,11 +118,15 @@ impl HttpService for KserveHttp {
         let wanted = Wanted { shared: outputs.is_some(), payload: request.payload, form: &form, checks };
         if !exchanges.watched() {
             self.checker.check(head, kept, total, wanted)?;
+            if head.encoding != Encoding::Identity {
+                exchanges.unpacked();
+            }
             exchanges.responded(slot);
             return Ok(());
         }
         let placed = outputs.as_ref().map(|placed| (placed, self.templates.model_of(*request)));
-        let outputs = ReplyOutputs::read(head, kept, placed)?;
+        let body = unpacked(head, kept.bytes(), kept.most(), exchanges)?;
+        let outputs = ReplyOutputs::read(head, body, placed)?;
         let fits = || if wanted.is_due() { form().check(outputs.source(), &outputs) } else { Ok(()) };
         wanted.settle(outputs.decoded().and_then(|()| fits()))?;
         exchanges.respond(slot, &outputs);

@@ -2,16 +2,15 @@
 
 use std::cell::RefCell;
 
-use crate::backend::{Generation, InferError, OutputView, Outputs, Uncounted};
+use crate::backend::{Generation, InferError, Uncounted};
 use crate::clock::Stamp;
-use crate::data::pack_element;
 use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
 use crate::engine::{Exchanges, malformed};
 use crate::held::Held;
-use crate::model::DataType;
 use crate::openai::parsed_answer::ParsedAnswer;
+use crate::openai::shown::{EventText, Shown};
 use crate::openai::texts::spoken;
-use crate::openai::{RESPONSE, messages, refusal};
+use crate::openai::{messages, refusal};
 use crate::wire::http1::{Encoding, Head};
 use crate::wire::sse::{Event, EventReader};
 
@@ -31,6 +30,8 @@ pub(super) struct Wanted {
     pub(super) message: bool,
     /// What has tokens, if the server does not report how many there are.
     pub(super) content: bool,
+    /// Answers that are streams.
+    pub(super) streams: bool,
 }
 
 /// The answer to one request of a slot.
@@ -226,7 +227,7 @@ impl Answer {
 
     /// A body that is not a stream.
     fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
-        let body = &*unpacked(head, &self.kept, self.wanted.limit)?;
+        let body = &*unpacked(head, &self.kept, self.wanted.limit, exchanges)?;
         let is_empty = EMPTY.contains(&body.trim_ascii());
         let parsed = if is_empty { Ok(ParsedAnswer::default()) } else { ParsedAnswer::read(body) };
         let parsed = parsed.map_err(|error| refusal::no_json(body, &error))?;
@@ -241,7 +242,14 @@ impl Answer {
         if self.wanted.content && tokens.is_none() {
             self.content.extend(body).map_err(malformed)?;
         }
-        Ok(Some(Generation { chunks: parsed.content.into(), tokens, input: parsed.input, ..Generation::default() }))
+        Ok(Some(Generation {
+            chunks: parsed.content.into(),
+            tokens,
+            input: parsed.input,
+            unreadable: parsed.unreadable,
+            unstreamed: self.wanted.streams,
+            ..Generation::default()
+        }))
     }
 }
 
@@ -302,13 +310,17 @@ impl Stream {
             exchanges.respond_failed(slot, refusal::of_document(event.data));
             return Ok(());
         }
+        if parsed.choices && !self.choices {
+            self.forget_others();
+        }
         self.choices |= parsed.choices;
         self.others |= !parsed.choices;
         self.ends |= parsed.ends;
         self.finished |= parsed.finished;
         self.generation.tokens = parsed.tokens.or(self.generation.tokens);
         self.generation.input = parsed.input.or(self.generation.input);
-        let content = parsed.content && (parsed.choices || !parsed.usage);
+        self.generation.unreadable |= parsed.unreadable;
+        let content = parsed.content && (parsed.choices || !(parsed.usage || self.choices));
         if !content || self.failed {
             exchanges.respond_aside(slot, &text);
             return Ok(());
@@ -320,6 +332,13 @@ impl Stream {
 }
 
 impl Stream {
+    /// Its form is OpenAI's: what came before in no known form was no content of it.
+    fn forget_others(&mut self) {
+        let Generation { events, reads, tokens, input, unreadable, .. } = self.generation;
+        self.generation = Generation { events, reads, tokens, input, unreadable, ..Generation::default() };
+        self.first_tokens = None;
+    }
+
     /// An event with content has arrived at `now`.
     #[inline]
     fn add(&mut self, parsed: &ParsedAnswer, now: Stamp) {
@@ -345,45 +364,4 @@ pub(super) fn is_success(head: &Head) -> bool {
 /// Whether the events of a stream can be read as they arrive.
 pub(super) fn is_readable(head: &Head) -> bool {
     !head.events || head.encoding == Encoding::Identity
-}
-
-/// A text as the output that observers see.
-struct Shown<'a> {
-    parts: &'a [&'a [u8]],
-    scratch: &'a RefCell<Vec<u8>>,
-}
-
-impl Outputs for Shown<'_> {
-    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
-        let mut bytes = self.scratch.borrow_mut();
-        pack_element(&mut bytes, self.parts);
-        visitor(OutputView { name: RESPONSE, datatype: DataType::Json, shape: &[1], bytes: &bytes });
-    }
-}
-
-/// An event as the output that observers see: its lines, and the blank one that ends it.
-struct EventText<'a> {
-    event: Event<'a>,
-    scratch: &'a RefCell<Vec<u8>>,
-}
-
-impl Outputs for EventText<'_> {
-    fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
-        let Event { name, data } = self.event;
-        let shown = |parts: &[&[u8]], visitor: &mut dyn FnMut(OutputView<'_>)| {
-            Shown { parts, scratch: self.scratch }.visit(visitor);
-        };
-        let several = data.contains(&b'\n');
-        match (name, several) {
-            (b"", false) => shown(&[b"data: ", data, b"\n\n"], visitor),
-            (name, false) => shown(&[b"event: ", name, b"\ndata: ", data, b"\n\n"], visitor),
-            (name, true) => {
-                let mut lines = if name.is_empty() { Vec::new() } else { [b"event: ", name, b"\n"].concat() };
-                for line in data.split(|&byte| byte == b'\n') {
-                    lines.extend_from_slice(&[b"data: ", line, b"\n"].concat());
-                }
-                shown(&[&lines, b"\n"], visitor);
-            }
-        }
-    }
 }

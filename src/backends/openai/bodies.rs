@@ -227,7 +227,7 @@ fn document(
         if is_recorded { fields.add(name, &json(value)) } else { fields.set(name, &json(value)) }
     }
     if let Some(format) = &plan.response_format {
-        fields.set("response_format", &serde_json::from_str(format).unwrap_or_default());
+        fields.set_text("response_format", format)?;
     }
     if plan.streaming {
         fields.add("stream", &Value::from(true));

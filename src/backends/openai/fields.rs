@@ -28,11 +28,22 @@ impl Fields {
 
     /// Sets a member: in place if it exists, else at the end.
     pub(super) fn set(&mut self, name: &str, value: &Value) {
-        let value = serde_json::value::to_raw_value(value).expect("a value has a text");
+        self.put(name, serde_json::value::to_raw_value(value).expect("a value has a text"));
+    }
+
+    fn put(&mut self, name: &str, value: Box<RawValue>) {
         match self.position(name) {
             Some(index) => self.0[index].1 = value,
             None => self.0.push((name.to_owned(), value)),
         }
+    }
+
+    /// Sets a member to a JSON text, which stays as it is written.
+    pub(super) fn set_text(&mut self, name: &str, text: &str) -> Result<()> {
+        let value = RawValue::from_string(text.to_owned())
+            .map_err(|error| Error::input(format!("the field '{name}' is to be set to what is no JSON: {error}")))?;
+        self.put(name, value);
+        Ok(())
     }
 
     /// Adds a member, unless it exists.
@@ -131,6 +142,8 @@ mod tests {
         fields.add("n", &Value::from(3));
         assert!(!fields.has_true("stream"));
         assert_eq!(fields.text(), br#"{"model":"b","x":[1,{"model":2}],"stream":false,"n":3}"#);
-        assert!(Fields::new(b"[1]").is_err());
+        fields.set_text("n", r#"{"z":1, "a":2}"#).unwrap();
+        assert!(fields.text().ends_with(br#""n":{"z":1, "a":2}}"#));
+        assert!(fields.set_text("n", "{").is_err() && Fields::new(b"[1]").is_err());
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn service(spec: &ClientSpec, plan: &OpenAiPlan, mixed: bool, limit: 
     OpenAi::new(
         Arc::new(bodies),
         Headers::default(),
-        Wanted { limit, event: limit as usize, message: true, content: true },
+        Wanted { limit, event: limit as usize, message: true, content: true, streams: true },
     )
 }
 

@@ -23,6 +23,7 @@ mod messages;
 mod parsed_answer;
 mod refusal;
 mod service;
+mod shown;
 mod texts;
 mod turns;
 mod usage;
@@ -110,7 +111,7 @@ impl OpenAiBackend {
         let attempt = |limit| connect(&self.route.connector, Deadline::within(limit)).map_err(|error| failure(&error));
         let reached = wait.retry(|limit| attempt(limit).map(drop), |error| advice::https(error).is_some());
         reached.map_err(|error| {
-            let (url, next) = (self.route.endpoint().http_url(), advice::no_answer(&error));
+            let (url, next) = (self.route.endpoint().http_url(), advice::no_answer(&error, self.route.endpoint()));
             Error::server(format!("no server answers at {url}: {error}; {next}"))
         })
     }
@@ -129,11 +130,11 @@ impl OpenAiBackend {
 
     /// What is kept of answers.
     fn wanted(&self, spec: &ClientSpec) -> Wanted {
-        let OpenAiPlan { sessions, tokenizer, .. } = &self.plan;
+        let OpenAiPlan { sessions, tokenizer, streaming, .. } = &self.plan;
         let limit = spec.max_reply_bytes;
         let event = if limit == MAX_REPLY_BYTES { MAX_EVENT_BYTES } else { limit };
         let event = usize::try_from(event).unwrap_or(usize::MAX);
-        Wanted { limit, event, message: *sessions, content: tokenizer.is_some() }
+        Wanted { limit, event, message: *sessions, content: tokenizer.is_some(), streams: *streaming }
     }
 
     fn bodies_for(&self, spec: &ClientSpec) -> Result<Arc<Bodies>> {

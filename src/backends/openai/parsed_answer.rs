@@ -18,6 +18,8 @@ pub(super) struct ParsedAnswer {
     pub(super) choices: bool,
     /// It reports usage.
     pub(super) usage: bool,
+    /// Its usage has a count that cannot be read, or cannot be.
+    pub(super) unreadable: bool,
     /// It carries text, reasoning or a tool call; in another form, anything.
     pub(super) content: bool,
     /// The length of that, as it is written.
@@ -34,7 +36,18 @@ pub(super) struct ParsedAnswer {
     pub(super) ends: bool,
 }
 
+/// What events of OpenAI's streams call themselves, as written.
+const CHUNKS: [&str; 2] = ["\"chat.completion.chunk\"", "\"text_completion\""];
+
 impl ParsedAnswer {
+    /// What only a usage says.
+    fn of_usage(text: Option<&RawValue>) -> Self {
+        let Some(text) = text else { return Self::default() };
+        let Some(usage) = Usage::read(text) else { return Self { usage: true, unreadable: true, ..Self::default() } };
+        let (tokens, input, unreadable) = (usage.generated(), usage.input(), usage.is_unreadable());
+        Self { usage: true, unreadable, tokens, input, ..Self::default() }
+    }
+
     /// Reads a document.
     ///
     /// # Errors
@@ -63,7 +76,7 @@ struct Document<'a> {
     #[serde(default, borrow)]
     choices: Member<Each<Choice<'a>>>,
     #[serde(default, borrow)]
-    usage: Option<Usage<'a>>,
+    usage: Option<&'a RawValue>,
     /// The rest is of the events of OpenAI's Responses API and of Anthropic's messages.
     #[serde(default, borrow, rename = "type")]
     kind: Option<&'a RawValue>,
@@ -108,20 +121,15 @@ impl Document<'_> {
         }
         let is_error = |text: &RawValue| text.get() == "\"error\"";
         let error = self.error.is_some() || self.object.is_some_and(is_error);
-        let parsed = ParsedAnswer {
-            usage: self.usage.is_some(),
-            tokens: self.usage.and_then(Usage::generated),
-            input: self.usage.map(Usage::input).unwrap_or_default(),
-            error,
-            ..ParsedAnswer::default()
-        };
+        let parsed = ParsedAnswer { error, ..ParsedAnswer::of_usage(self.usage) };
         match &self.choices {
             Member::There(Each { size, finished, .. }) => {
                 let size = if error { 0 } else { *size };
                 ParsedAnswer { choices: true, content: size > 0, size, finished: *finished, ..parsed }
             }
             Member::Absent => {
-                let size = if error || self.has_empty_text() { 0 } else { length };
+                let is_chunk = self.object.is_some_and(|text| CHUNKS.contains(&text.get()));
+                let size = if error || is_chunk || self.has_empty_text() { 0 } else { length };
                 let input = InputTokens { all: self.tokens_evaluated.and_then(number), ..InputTokens::default() };
                 let tokens = parsed.tokens.or_else(|| self.other_tokens());
                 ParsedAnswer { content: size > 0, size, tokens, input: parsed.input.or(input), ..parsed }
@@ -156,13 +164,15 @@ impl Document<'_> {
             }
             "message_delta" => {
                 parsed.finished = size(delta.stop_reason) > 0;
-                (parsed.usage, parsed.tokens) = (self.usage.is_some(), self.usage.and_then(Usage::generated));
-                parsed.input = self.usage.and_then(Usage::known_input).unwrap_or_default();
+                let input = self.usage.and_then(|usage| Usage::read(usage)?.known_input()).unwrap_or_default();
+                parsed =
+                    ParsedAnswer { finished: parsed.finished, ends: true, input, ..ParsedAnswer::of_usage(self.usage) };
             }
             // What it says of the output, is before all of it.
             "message_start" => {
                 let message = self.message.and_then(|message| serde_json::from_str::<Response<'_>>(message.get()).ok());
-                parsed.input = message.and_then(|message| message.usage?.known_input()).unwrap_or_default();
+                parsed.input =
+                    message.and_then(|message| Usage::read(message.usage?)?.known_input()).unwrap_or_default();
             }
             "message_stop" => parsed.finished = true,
             _ => {}
@@ -179,12 +189,8 @@ impl Document<'_> {
             content: size > 0,
             size,
             finished: matches!(kind, "completed" | "incomplete"),
-            usage: usage.is_some(),
-            tokens: usage.and_then(Usage::generated),
-            input: usage.map(Usage::input).unwrap_or_default(),
             error: kind == "failed",
-            choices: false,
-            ends: false,
+            ..ParsedAnswer::of_usage(usage)
         }
     }
 }
@@ -193,7 +199,7 @@ impl Document<'_> {
 #[derive(Deserialize)]
 struct Response<'a> {
     #[serde(default, borrow)]
-    usage: Option<Usage<'a>>,
+    usage: Option<&'a RawValue>,
 }
 
 /// What an event of Anthropic's messages adds.
@@ -503,6 +509,30 @@ mod tests {
     }
 
     #[test]
+    fn a_usage_that_cannot_be_read_is_no_content_and_has_no_counts() {
+        let parsed = |count: &str| parsed(&format!(r#"{{"choices":[],"usage":{{"completion_tokens":{count}}}}}"#));
+        let expected = ParsedAnswer { choices: true, usage: true, ..ParsedAnswer::default() };
+        for (count, tokens) in [("9.0", 9), ("9e0", 9), ("1099511627776", 1 << 40)] {
+            assert_eq!(parsed(count), ParsedAnswer { tokens: Some(tokens), ..expected }, "{count}");
+        }
+        for count in ["\"9\"", "-4", "9.5", "[]", "1099511627777", "18446744073709551615", "1e300"] {
+            assert_eq!(parsed(count), ParsedAnswer { unreadable: true, ..expected }, "{count}");
+        }
+        assert_eq!(parsed("null"), expected);
+        for usage in ["\"none\"", "[9]", "7"] {
+            let text = format!(r#"{{"choices":[],"usage":{usage}}}"#);
+            let parsed = ParsedAnswer::read(text.as_bytes()).unwrap();
+            assert_eq!(parsed, ParsedAnswer { unreadable: true, ..expected }, "{usage}");
+        }
+        let input = ParsedAnswer::read(br#"{"choices":[],"usage":{"prompt_tokens":9223372036854775808}}"#).unwrap();
+        assert!(input.unreadable && input.input == InputTokens::default(), "{input:?}");
+        for name in ["chat.completion.chunk", "text_completion"] {
+            let text = format!(r#"{{"id":"x","object":"{name}"}}"#);
+            assert!(!ParsedAnswer::read(text.as_bytes()).unwrap().content, "{name}");
+        }
+    }
+
+    #[test]
     fn of_the_responses_api_only_deltas_are_content() {
         for (event, expected) in [
             (r#"{"type":"response.created","response":{"usage":null}}"#, ParsedAnswer::default()),
@@ -540,7 +570,7 @@ mod tests {
             assert!(parsed(text).error && !parsed(text).content, "{text}");
         }
         assert!(!parsed(r#"{"error":null,"choices":[]}"#).error);
-        for text in ["{}", "[1]", "\"x\"", r#"{"choices":"x"}"#, r#"{"usage":{"completion_tokens":-1}}"#] {
+        for text in ["{}", "[1]", "\"x\"", r#"{"choices":"x"}"#] {
             assert_eq!(parsed(text), ParsedAnswer { content: true, ..ParsedAnswer::default() }, "{text}");
         }
         for text in ["", "{", "[DONE]", "{\"a\":1} x", "\u{feff}{}"] {

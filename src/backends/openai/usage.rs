@@ -5,16 +5,18 @@ use serde_json::value::RawValue;
 
 use crate::backend::InputTokens;
 
-/// Counts of tokens.
+/// A count above this is none: no text has so many tokens, and sums of such counts mean nothing.
+const MOST: u64 = 1 << 40;
+
+/// Counts of tokens. As text: whatever else a server writes here does not make another document of its answer.
 #[derive(Clone, Copy, Default, Deserialize)]
 pub(super) struct Usage<'a> {
-    #[serde(default)]
-    completion_tokens: Option<u64>,
+    #[serde(default, borrow)]
+    completion_tokens: Option<&'a RawValue>,
     /// The Responses API's name for them.
-    #[serde(default)]
-    output_tokens: Option<u64>,
-    /// Those of the input, under both names. As text: whatever else a server writes here does not make another document of
-    /// its answer.
+    #[serde(default, borrow)]
+    output_tokens: Option<&'a RawValue>,
+    /// Those of the input, under both names.
     #[serde(default, borrow)]
     prompt_tokens: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -32,15 +34,27 @@ pub(super) struct Usage<'a> {
 
 /// Of the tokens of an input.
 #[derive(Deserialize)]
-struct Details {
-    #[serde(default)]
-    cached_tokens: Option<u64>,
+struct Details<'a> {
+    #[serde(default, borrow)]
+    cached_tokens: Option<&'a RawValue>,
 }
 
-impl Usage<'_> {
+impl<'a> Usage<'a> {
+    /// What a server writes as its usage; `None` where that is something else.
+    pub(super) fn read(text: &'a RawValue) -> Option<Self> {
+        // A list would be read as members without names.
+        serde_json::from_str(text.get()).ok().filter(|_| text.get().starts_with('{'))
+    }
+
     /// Output tokens.
     pub(super) fn generated(self) -> Option<u64> {
-        self.completion_tokens.or(self.output_tokens)
+        self.completion_tokens.or(self.output_tokens).and_then(number)
+    }
+
+    /// Whether a count of all tokens of the input or output is no number that it may be.
+    pub(super) fn is_unreadable(self) -> bool {
+        let counts = [self.completion_tokens, self.output_tokens, self.prompt_tokens, self.input_tokens];
+        counts.into_iter().flatten().any(|count| number(count).is_none())
     }
 
     /// Input tokens.
@@ -51,13 +65,13 @@ impl Usage<'_> {
         // (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching); others count all under either name.
         let whole = |tokens: u64| tokens.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0));
         let details = self.prompt_tokens_details.or(self.input_tokens_details);
-        let details = details.and_then(|details| serde_json::from_str::<Details>(details.get()).ok());
+        let details = details.and_then(|details| serde_json::from_str::<Details<'_>>(details.get()).ok());
         InputTokens {
             all: match self.prompt_tokens {
                 Some(tokens) => number(tokens),
                 None => self.input_tokens.and_then(number).map(whole),
             },
-            cached: details.and_then(|details| details.cached_tokens).or(read),
+            cached: details.and_then(|details| details.cached_tokens).and_then(number).or(read),
             by_tokenizer: false,
         }
     }
@@ -79,7 +93,10 @@ pub(super) fn generated_by_details(details: &RawValue) -> Option<u64> {
     serde_json::from_str::<Details<'_>>(details.get()).ok()?.generated_tokens.and_then(number)
 }
 
-/// A whole number; none if a server writes something else there.
+/// A whole number that a count of tokens may be, however it is written; none if a server writes something else there.
 pub(super) fn number(text: &RawValue) -> Option<u64> {
-    text.get().parse().ok()
+    let text = text.get();
+    let fraction =
+        || text.parse().ok().filter(|number: &f64| number.fract() == 0.0 && (0.0..=MOST as f64).contains(number));
+    text.parse().ok().or_else(|| fraction().map(|number| number as u64)).filter(|count| *count <= MOST)
 }

@@ -101,11 +101,12 @@ impl TorchServe {
             let url = self.way.endpoint.http_url();
             let problem = match error.code {
                 ErrorCode::Http(_) => format!("the server at {url} does not say that it is healthy"),
+                _ if advice::is_other_protocol(&error) => format!("what answers at {url} speaks another protocol"),
                 _ => format!("no server answers at {url}"),
             };
             let next = match error.code {
                 ErrorCode::Http(400..=403) => "pass its token with -H 'Authorization: Bearer KEY'".to_owned(),
-                _ => advice::no_answer(&error),
+                _ => advice::no_answer(&error, &self.way.endpoint),
             };
             Error::server(format!("{problem}: {error}; {next}"))
         })

@@ -51,10 +51,7 @@ impl<'a> Fields<'a> {
     /// If the value is none.
     pub fn switch(&mut self, key: &str) -> Result<Option<bool>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
-        match node.value {
-            Value::Bool(on) => Ok(Some(on)),
-            _ => Err(self.misfit(key, node, "true or false")),
-        }
+        boolean(node).map(Some).ok_or_else(|| self.misfit(key, node, "true or false"))
     }
 
     /// Takes a finite number of at least `least`.
@@ -184,6 +181,19 @@ impl<'a> Fields<'a> {
 
     fn misfit(&self, key: &str, node: &Node, needed: &str) -> Fault {
         Fault::new(node.at, format!("'{}' takes {needed}, not {}", self.name(key), shown(node)))
+    }
+}
+
+/// A boolean, also in the words of YAML 1.1, which other programs read.
+pub fn boolean(node: &Node) -> Option<bool> {
+    match &node.value {
+        Value::Bool(on) => Some(*on),
+        Value::Text(text) => match text.as_str() {
+            "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true),
+            "no" | "No" | "NO" | "off" | "Off" | "OFF" => Some(false),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

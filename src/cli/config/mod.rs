@@ -17,6 +17,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ::data::text_of;
 use clap::Args;
 
 use crate::Command;
@@ -260,17 +261,15 @@ fn read(command: &clap::Command, path: &Path, arguments: &[OsString]) -> Result<
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err("that is a directory, but a file is needed".to_owned());
     }
-    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| format!("cannot be read as text: {error}"))?;
-    if text.len() as u64 > MAX_BYTES {
-        Err("it is larger than 1 MiB, the limit for a file of flags".to_owned())
-    } else {
-        Ok(text)
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err("it is larger than 1 MiB, the limit for a file of flags".to_owned()),
+        false => text_of(bytes),
     }
 }
 

@@ -14,6 +14,9 @@ const MAX_BYTES: usize = 4 << 20;
 /// Limit on the nesting of lists and mappings.
 const DEEPEST: usize = 32;
 
+/// The key that merges another mapping's entries, as YAML 1.1 has it.
+const MERGE: &str = "<<";
+
 /// Line and column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -112,16 +115,19 @@ impl Node {
 }
 
 impl Node {
-    /// The same as JSON. Whether a scalar is quoted is not known, so what reads as a number is one.
-    pub fn json(&self) -> Json {
+    /// The same as a JSON text, its entries in their order. Whether a scalar is quoted is not known, so what reads as a number is
+    /// one.
+    pub fn json(&self) -> String {
         match &self.value {
-            Value::Null => Json::Null,
-            Value::Bool(on) => Json::from(*on),
-            Value::Text(text) => {
-                serde_json::from_str::<Number>(text).map_or_else(|_| Json::from(text.as_str()), Json::Number)
+            Value::Null => "null".to_owned(),
+            Value::Bool(on) => on.to_string(),
+            Value::Text(text) if serde_json::from_str::<Number>(text).is_ok() => text.clone(),
+            Value::Text(text) => Json::from(text.as_str()).to_string(),
+            Value::List(list) => format!("[{}]", list.iter().map(Self::json).collect::<Vec<_>>().join(",")),
+            Value::Map(entries) => {
+                let entry = |(key, node): &(Key, Self)| format!("{}:{}", Json::from(key.name.as_str()), node.json());
+                format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(","))
             }
-            Value::List(list) => list.iter().map(Self::json).collect(),
-            Value::Map(entries) => entries.iter().map(|(key, node)| (key.name.clone(), node.json())).collect(),
         }
     }
 }
@@ -210,20 +216,28 @@ impl<'a> Reader<'a> {
 
     fn mapping(&mut self, at: Place, depth: usize) -> Result<Value, Fault> {
         let mut map: Vec<(Key, Node)> = Vec::new();
-        let mut names = HashSet::new();
+        let (mut names, mut merged) = (HashSet::new(), Vec::new());
         loop {
             let (event, span) = self.expect(at)?;
             if let Event::MappingEnd = event {
+                // A mapping's own entries count more than merged ones, and of these the first.
+                map.extend(merged.into_iter().filter(|(key, _): &(Key, Node)| names.insert(key.name.clone())));
                 return Ok(Value::Map(map));
             }
             let at = place(span.start);
-            let Event::Scalar(name, ..) = event else { return Err(Fault::new(at, "a key must be a plain word")) };
+            let Event::Scalar(name, style, ..) = event else {
+                return Err(Fault::new(at, "a key must be a plain word"));
+            };
             let key = Key { name: name.into_owned(), at };
             if !names.insert(key.name.clone()) {
                 return Err(Fault::new(at, format!("the key '{}' is given twice", key.name)));
             }
             let (event, span) = self.expect(at)?;
-            map.push((key, self.node(event, span, depth + 1)?));
+            let node = self.node(event, span, depth + 1)?;
+            match key.name == MERGE && style == ScalarStyle::Plain {
+                true => merged = entries_of(node)?,
+                false => map.push((key, node)),
+            }
         }
     }
 
@@ -234,6 +248,18 @@ impl<'a> Reader<'a> {
         }
         let all = "with aliases expanded, its texts are longer than 4 MiB, the limit for a file of flags";
         if self.bytes > MAX_BYTES { Err(Fault::new(at, all)) } else { Ok(()) }
+    }
+}
+
+/// What a merge key brings: the entries of a mapping, or of each mapping of a list.
+fn entries_of(node: Node) -> Result<Vec<(Key, Node)>, Fault> {
+    match node.value {
+        Value::Map(entries) => Ok(entries),
+        Value::List(list) => {
+            let entries = |node: &Node| node.map().map(<[_]>::to_vec);
+            Ok(list.iter().map(entries).collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        _ => Err(Fault::new(node.at, format!("'{MERGE}' takes a mapping or a list of these, not {}", node.kind()))),
     }
 }
 
@@ -299,6 +325,16 @@ mod tests {
     }
 
     #[test]
+    fn merge_keys_bring_what_a_mapping_lacks() {
+        let text = "x: &x {a: 1, b: 2}\ny: &y {b: 3, c: 4}\none:\n  <<: *x\n  b: 5\nboth:\n  c: 6\n  <<: [*x, *y]\nkept: {'<<': 7}\n";
+        let json = read(text).unwrap().json();
+        let wanted = r#""one":{"b":5,"a":1},"both":{"c":6,"a":1,"b":2},"kept":{"<<":7}}"#;
+        assert!(json.ends_with(wanted), "{json}");
+        assert_eq!(fault("a:\n  <<: 5\n"), "2:7 '<<' takes a mapping or a list of these, not a value");
+        assert!(fault("a:\n  <<: [{b: 1}, 5]\n").starts_with("2:16 a mapping of keys to values is needed here"));
+    }
+
+    #[test]
     fn an_empty_file_is_nothing() {
         for text in ["", "\n", "# only words\n", "---\n...\n"] {
             assert_eq!(read(text).unwrap().value, Value::Null, "{text:?}");
@@ -346,6 +382,7 @@ mod tests {
             ",",
             "&x",
             "*x",
+            "<<",
             "!!str",
             "'",
             "\"",

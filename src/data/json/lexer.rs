@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::text::BYTE_ORDER_MARK;
+
 /// Deepest nesting that is skipped.
 const MAX_DEPTH: usize = 128;
 
@@ -84,7 +86,7 @@ pub struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     /// Starts at the beginning, after a byte order mark.
     pub fn new(text: &'a [u8]) -> Self {
-        Self::resume(text, if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 })
+        Self::resume(text, if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 })
     }
 
     /// Starts at an offset from [`Lexer::offset`].

@@ -275,19 +275,17 @@ fn named(path: &Path, text: &[u8], fault: &Fault) -> Error {
 }
 
 /// The format of a file that is not meant to be JSON, and what to do with it.
-fn other_format(text: &[u8]) -> Option<(&'static str, &'static str)> {
-    const FORMATS: [(&[u8], &str, &str); 5] = [
+fn other_format(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    const FORMATS: [(&[u8], &str, &str); 2] = [
         (
             b"\x93NUMPY",
             "it is a NumPy array",
             "put it into a directory as INPUT.npy, or save a FILE.npz with numpy.savez",
         ),
         (b"PK\x03\x04", "it is a zip archive", "if numpy.savez made it, call it FILE.npz"),
-        (b"\x1f\x8b", "it is compressed with gzip", "unpack it"),
-        (b"\xff\xfe", "it is UTF-16", "save it as UTF-8"),
-        (b"\xfe\xff", "it is UTF-16", "save it as UTF-8"),
     ];
-    FORMATS.into_iter().find(|(magic, ..)| text.starts_with(magic)).map(|(_, problem, remedy)| (problem, remedy))
+    let found = FORMATS.into_iter().find(|(magic, ..)| bytes.starts_with(magic));
+    found.map(|(_, problem, remedy)| (problem, remedy)).or_else(|| crate::text::other_format(bytes))
 }
 
 /// Consumes the start of a value of the given kind.

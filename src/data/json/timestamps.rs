@@ -14,7 +14,7 @@ use crate::shm::{RegionBuilder, map_text};
 ///
 /// # Errors
 /// Names file, line, step and rule: not JSON, no steps, several streams, a step without that input or with a value
-/// other than one integer.
+/// other than one integer, steps that are out of order.
 pub fn timestamps(files: &[PathBuf], spec: &TensorSpec) -> Result<Vec<u64>> {
     let mut reader = Reader { spec, memory: RegionBuilder::new()?, times: Vec::new() };
     for path in files {
@@ -59,8 +59,13 @@ impl Reader<'_> {
             if lexer.peek()? == Kind::Array {
                 return Err(lexer.breach("a schedule is one stream, so \"data\" must be an array of steps (objects)"));
             }
-            let step = self.times.len();
+            let (at, step) = (lexer.offset(), self.times.len());
             let time = self.step(lexer).map_err(|fault| located(fault, 0, step))?;
+            if let Some(last) = self.times.last().filter(|last| time < **last) {
+                let rule =
+                    format!("it is due at {time} ms, and the step before it at {last} ms: sort the steps by time");
+                return Err(located(Fault::rule(at, rule), 0, step));
+            }
             self.times.push(time);
         }
         if self.times.is_empty() { Err(lexer.breach("\"data\" is empty; give at least one step")) } else { Ok(()) }
@@ -127,6 +132,10 @@ mod tests {
             (r#"{"data": [{"timestamp": [0.5]}]}"#, "timestamp"),
             (r#"{"data": [{"timestamp": ["a"]}]}"#, "timestamp"),
             (r#"{"data": [{"timestamp": [1]}"#, "line 1"),
+            (
+                "{\"data\": [{\"timestamp\": [50]},\n {\"timestamp\": [30]}]}",
+                "line 2, column 2: it is due at 30 ms, and the step before it at 50 ms: sort the steps by time",
+            ),
         ] {
             let error = read(&[text]).expect_err(text).to_string();
             assert!(error.contains(rule), "{text}: {error}");

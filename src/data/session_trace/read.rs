@@ -1,5 +1,6 @@
 //! Files of recorded sessions, in each format.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use crate::replay::{TraceFormat, TraceOptions};
 use crate::session_trace::Recorded;
 use crate::session_trace::call::{self, Call};
 use crate::session_trace::weka::Trace;
+use crate::text::{fault_in_line, read_text};
 
 /// Limit on the bytes of a file: it is read at once.
 const MAX_BYTES: u64 = 4 << 30;
@@ -49,7 +51,7 @@ pub(super) fn sessions(path: &Path, format: TraceFormat, options: &TraceOptions,
     if size > MAX_BYTES {
         return Err(format!("it has {size} bytes, and at most {MAX_BYTES} are read: split it"));
     }
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = read_text(path)?;
     match (recognised(&text), format) {
         (Some(found), asked) if found != asked => {
             Err(format!("it does not hold what '{}:' says: write '{}:' before its path", asked.word(), found.word()))
@@ -124,14 +126,14 @@ fn traces(text: &str, options: &TraceOptions, most: usize) -> Result<Read, Strin
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).peekable();
     let is_whole = |line: &str| serde_json::from_str::<IgnoredAny>(line).is_ok();
     if text.trim_start().starts_with('[') {
-        for trace in serde_json::from_str::<Vec<Trace>>(text).map_err(|error| unusable(&error))? {
+        for trace in serde_json::from_str::<Vec<Trace>>(text).map_err(unusable)? {
             keep(trace)?;
         }
     } else if !lines.peek().is_some_and(|(_, line)| is_whole(line)) {
-        keep(serde_json::from_str(text).map_err(|error| unusable(&error))?)?;
+        keep(serde_json::from_str(text).map_err(unusable)?)?;
     } else {
         for (number, line) in lines {
-            let trace = serde_json::from_str(line).map_err(|error| unusable(&error));
+            let trace = serde_json::from_str(line).map_err(|error| unusable(fault_in_line(&error)));
             match trace.and_then(&mut keep) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -143,8 +145,8 @@ fn traces(text: &str, options: &TraceOptions, most: usize) -> Result<Read, Strin
     Ok(Read { sessions, left_out })
 }
 
-fn unusable(error: &serde_json::Error) -> String {
-    format!("it is no trace with an id and requests, each with type, t, in, out and hash_ids: {error}")
+fn unusable(rule: impl Display) -> String {
+    format!("it is no trace with an id and requests, each with type, t, in, out and hash_ids: {rule}")
 }
 
 #[cfg(test)]
@@ -179,6 +181,7 @@ mod tests {
         let weka = |text: &str, most| read(text, TraceFormat::Weka, &options, most).unwrap();
         assert_eq!(names(&weka(&serde_json::to_string_pretty(&a).unwrap(), 9)), ["a"]);
         assert_eq!(names(&weka(&format!("\n{a}\n\n{b}\n{c}\n"), 9)), ["a", "b", "c"]);
+        assert_eq!(names(&weka(&format!("\u{feff}{a}\n{b}\n"), 9)), ["a", "b"]);
         assert_eq!(names(&weka(&serde_json::to_string_pretty(&[&a, &b, &c]).unwrap(), 2)), ["a", "b"]);
         assert_eq!(names(&weka(&format!("{a}\n{b}\nno more is read"), 2)), ["a", "b"]);
         let short = TraceOptions { below_tokens: Some(510), ..options.clone() };
@@ -194,7 +197,7 @@ mod tests {
         assert!(found.left_out[0].starts_with("line 2: it is no trace"), "{:?}", found.left_out);
         assert!(found.left_out[1].starts_with("line 4: it is no trace") && found.left_out.len() == 2);
         let message = read(&text, TraceFormat::Weka, &TraceOptions::default(), 9).err().unwrap();
-        assert!(message.starts_with("line 2: it is no trace"), "{message}");
+        assert!(message.starts_with("line 2: it is no trace") && !message.contains("line 1"), "{message}");
     }
 
     #[test]

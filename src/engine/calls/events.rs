@@ -140,7 +140,7 @@ impl<M: Method> CallEvents<'_, M> {
         if call.messages > 1 && !self.method.streams_answers() {
             return Err(status::error(BROKEN, "the server answered one request with several messages"));
         }
-        let unpacked = unpacked(arrived, call.encoding, limit)?;
+        let unpacked = unpacked(arrived, call.encoding, limit, self.exchanges)?;
         self.method.answer(slot, unpacked.as_deref().or(arrived.bytes), self.exchanges)
     }
 
@@ -176,7 +176,7 @@ impl<M: Method> CallEvents<'_, M> {
         let (mut reader, encoding) = (std::mem::take(&mut state.reader), state.encoding);
         let wish = Wish { keep: true, limit: self.method.longest() };
         let outcome = each_message(&mut reader, bytes, wish, |arrived| {
-            let unpacked = unpacked(arrived, encoding, wish.limit)?;
+            let unpacked = unpacked(arrived, encoding, wish.limit, self.exchanges)?;
             let message = unpacked.as_deref().or(arrived.bytes).unwrap_or_default();
             self.method.stream_answer(message, self.exchanges)
         });
@@ -218,26 +218,32 @@ fn headless() -> InferError {
 }
 
 /// Decompresses a message.
-fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<Option<Vec<u8>>, InferError> {
+fn unpacked(
+    arrived: &Arrived<'_>,
+    encoding: Compression,
+    limit: u64,
+    exchanges: &mut Exchanges,
+) -> Result<Option<Vec<u8>>, InferError> {
     if !arrived.compressed {
         return Ok(None);
     }
     if encoding == Compression::None {
         return Err(status::error(BROKEN, "an answer is compressed, but its headers name no encoding"));
     }
-    coding::decompress(encoding, arrived.bytes.unwrap_or_default(), limit)
-        .map(Some)
-        .map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
+    let unpacked = coding::decompress(encoding, arrived.bytes.unwrap_or_default(), limit);
+    exchanges.unpacked();
+    unpacked.map(Some).map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
 }
 
 /// Reads the response headers: the encoding of compressed messages, or why there will be none. Those that have a message
 /// before them are trailers.
 fn accepted(headers: &HeaderList, begun: bool) -> Result<Compression, InferError> {
+    let content = || status::other_content(headers);
     match headers.get(":status") {
-        Some(b"200") => {}
-        None if begun => {}
+        _ if begun => {}
+        Some(b"200") => content().map_or(Ok(()), |content| Err(status::of_content(content)))?,
         None => return Err(status::error(BROKEN, "the headers of an answer have no :status")),
-        Some(status) => return Err(status::of_http(status)),
+        Some(status) => return Err(status::of_http(status, content())),
     }
     let encoding = headers.get("grpc-encoding").unwrap_or(b"identity");
     coding::by_name(encoding).ok_or_else(|| {

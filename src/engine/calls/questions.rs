@@ -156,8 +156,8 @@ impl Events for Reply {
     fn headers(&mut self, _: Token, headers: &HeaderList, end: bool) {
         match headers.get(":status") {
             Some([b'1', ..]) if !end => return,
-            Some(b"200") | None => {}
-            Some(status) => self.failure = Some(status::of_http(status)),
+            Some(b"200") | None => self.failure = status::other_content(headers).map(status::of_content),
+            Some(status) => self.failure = Some(status::of_http(status, status::other_content(headers))),
         }
         if end {
             self.end(Some(headers));

@@ -63,15 +63,28 @@ pub fn of_trailers(headers: &HeaderList) -> Option<Result<(), InferError>> {
         return Some(Ok(()));
     }
     let text = String::from_utf8_lossy(code);
-    let message = headers.get("grpc-message").map(percent_decoded).unwrap_or_default();
+    let message = headers.get("grpc-message").map(percent_decoded).filter(|message| !message.is_empty());
+    let message = message.unwrap_or_else(|| "the server gives no reason".to_owned());
     Some(Err(match text.parse().ok().and_then(self::code) {
         Some(code) => error(code, message),
         None => error("Unknown", format!("status {text}: {message}")),
     }))
 }
 
-/// What an HTTP status other than 200 means for a call that has no gRPC status.
-pub fn of_http(status: &[u8]) -> InferError {
+/// The content type of an answer that is none of gRPC's.
+pub fn other_content(headers: &HeaderList) -> Option<&[u8]> {
+    headers.get("content-type").filter(|content| !content.starts_with(b"application/grpc"))
+}
+
+/// The error of an answer whose `content` is of another type than gRPC's.
+pub fn of_content(content: &[u8]) -> InferError {
+    let content = String::from_utf8_lossy(content);
+    error(BROKEN, format!("the answer's content-type is {content}, so what answers is no gRPC server"))
+}
+
+/// What an HTTP status other than 200 means for a call that has no gRPC status; `content` is the answer's type, if that is
+/// none of gRPC's.
+pub fn of_http(status: &[u8], content: Option<&[u8]>) -> InferError {
     let word = match status {
         b"400" => "Internal",
         b"401" => "Unauthenticated",
@@ -80,7 +93,9 @@ pub fn of_http(status: &[u8]) -> InferError {
         b"429" | b"502" | b"503" | b"504" => UNAVAILABLE,
         _ => "Unknown",
     };
-    error(word, format!("HTTP status {} without a gRPC status", String::from_utf8_lossy(status)))
+    let content = content.map(|content| format!(", with content-type {}", String::from_utf8_lossy(content)));
+    let status = String::from_utf8_lossy(status);
+    error(word, format!("HTTP status {status} without a gRPC status{}", content.unwrap_or_default()))
 }
 
 /// The error of requests on a connection on which the server accepts no more.
@@ -143,7 +158,8 @@ mod tests {
     fn resets_and_http_statuses_have_words() {
         assert_eq!(of_reset(Reset::Code(h2::ErrorCode::REFUSED_STREAM)).code, "Unavailable".into());
         assert_eq!(of_reset(Reset::Code(h2::ErrorCode(2))).code, "Stream reset".into());
-        assert_eq!(of_http(b"503").code, "Unavailable".into());
-        assert!(of_http(b"418").message.contains("418"));
+        assert_eq!(of_http(b"503", None).code, "Unavailable".into());
+        assert!(of_http(b"418", None).message.ends_with("418 without a gRPC status"));
+        assert!(of_http(b"404", Some(b"text/html")).message.ends_with("with content-type text/html"));
     }
 }

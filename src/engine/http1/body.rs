@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::backend::InferError;
 use crate::held::{self, Held, MemoryLimitReached};
 use crate::http1::refusal::KEPT_OF_REFUSAL;
-use crate::malformed;
-use crate::wire::http1::{Head, decompress};
+use crate::wire::http1::{Encoding, Head, decompress};
+use crate::{Exchanges, malformed};
 
 /// Fails if an answer takes more than `most` bytes, compressed or decompressed.
 ///
@@ -32,11 +32,28 @@ pub fn keep(kept: &mut Held, piece: &[u8], most: u64) -> Result<(), InferError> 
     kept.extend(&piece[..available as usize]).map_err(malformed)
 }
 
-/// What was kept of a body, decompressed to at most `most` bytes.
+/// What was kept of a body, decompressed to at most `most` bytes, which count as arrived once they are.
 ///
 /// # Errors
 /// If it is damaged, unpacks to more, or is compressed in an unknown way.
-pub fn unpacked<'a>(head: &Head, kept: &'a [u8], most: u64) -> Result<Cow<'a, [u8]>, InferError> {
+pub fn unpacked<'a>(
+    head: &Head,
+    kept: &'a [u8],
+    most: u64,
+    exchanges: &mut Exchanges,
+) -> Result<Cow<'a, [u8]>, InferError> {
+    let unpacked = decompressed(head, kept, most);
+    if head.encoding != Encoding::Identity {
+        exchanges.unpacked();
+    }
+    unpacked
+}
+
+/// The same of a body whose time is nobody's.
+///
+/// # Errors
+/// As above.
+pub fn decompressed<'a>(head: &Head, kept: &'a [u8], most: u64) -> Result<Cow<'a, [u8]>, InferError> {
     let available = held::available();
     let unpacked = decompress(head.encoding, kept, most.min(available));
     let unpacked =
@@ -46,7 +63,7 @@ pub fn unpacked<'a>(head: &Head, kept: &'a [u8], most: u64) -> Result<Cow<'a, [u
 
 /// What was kept of a refusal, decompressed if that is possible.
 pub fn unpacked_refusal<'a>(head: &Head, kept: &'a [u8]) -> Cow<'a, [u8]> {
-    unpacked(head, kept, KEPT_OF_REFUSAL).unwrap_or(Cow::Borrowed(kept))
+    decompressed(head, kept, KEPT_OF_REFUSAL).unwrap_or(Cow::Borrowed(kept))
 }
 
 #[cfg(test)]
@@ -54,7 +71,6 @@ mod tests {
     use super::*;
     use crate::plan::Compression;
     use crate::wire::coding;
-    use crate::wire::http1::Encoding;
 
     #[test]
     fn as_much_is_kept_as_is_wanted() {
@@ -74,8 +90,8 @@ mod tests {
         coding::compress(Compression::Gzip, [&b"no such model"[..]].into_iter(), &mut packed).unwrap();
         assert_eq!(*unpacked_refusal(&head, &packed), b"no such model"[..]);
         assert_eq!(*unpacked_refusal(&head, b"plain"), b"plain"[..]);
-        assert_eq!(*unpacked(&head, &packed, 13).unwrap(), b"no such model"[..]);
-        assert!(unpacked(&head, &packed, 12).is_err() && unpacked(&head, b"plain", 13).is_err());
-        assert_eq!(*unpacked(&Head::default(), b"plain", 1).unwrap(), b"plain"[..]);
+        assert_eq!(*decompressed(&head, &packed, 13).unwrap(), b"no such model"[..]);
+        assert!(decompressed(&head, &packed, 12).is_err() && decompressed(&head, b"plain", 13).is_err());
+        assert_eq!(*decompressed(&Head::default(), b"plain", 1).unwrap(), b"plain"[..]);
     }
 }

@@ -25,8 +25,8 @@ pub fn refusal(status: u16, location: &str, body: &[u8]) -> InferError {
         text.trim().chars().take(SHOWN).collect()
     });
     if !location.is_empty() && (300..400).contains(&status) {
-        message =
-            format!("redirected to '{location}', which is not followed; pass the final address with -u. {message}");
+        let words = if message.is_empty() { message } else { format!(". {message}") };
+        message = format!("redirected to '{location}', which is not followed; pass the final address with -u{words}");
     }
     if message.is_empty() {
         message.push_str("the server gave no reason");
@@ -45,7 +45,9 @@ mod tests {
         assert_eq!(refusal(404, "", br#"{"detail":"Not Found"}"#).message, "Not Found");
         assert_eq!(refusal(422, "", br#"{"detail":[{"loc":["body"]}]}"#).message, r#"[{"loc":["body"]}]"#);
         assert_eq!(refusal(502, "", b" <html>bad gateway</html>\n").message, "<html>bad gateway</html>");
-        assert!(refusal(302, "http://x/", b"").message.contains("http://x/"));
+        let redirected = refusal(302, "http://x/", b"").message;
+        assert!(redirected.contains("http://x/") && redirected.ends_with("with -u"), "{redirected}");
+        assert!(refusal(302, "http://x/", b"gone").message.ends_with("with -u. gone"));
         assert_eq!(refusal(500, "", b"").message, "the server gave no reason");
         assert!(refusal(500, "", &[0xff; 10_000]).message.len() <= 4 * SHOWN);
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::data::read_text;
 use crate::error::{Error, Result};
 use crate::schedule::Arrivals;
 
@@ -13,9 +14,9 @@ const US_PER_YEAR: f64 = 365.25 * 86_400e6;
 /// # Errors
 /// If the file cannot be read or does not follow the form. Messages name the file and the line.
 pub fn read_intervals(path: &Path) -> Result<Arrivals> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_text(path).map_err(|rule| {
         Error::input(format!(
-            "--request-intervals {}: cannot read the file: {error}; it must be text, a number of microseconds a line",
+            "--request-intervals {}: {rule}; it must be text, a number of microseconds a line",
             path.display()
         ))
     })?;

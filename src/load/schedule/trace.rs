@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::data::{Blocks, TokenCounts};
+use crate::data::{Blocks, MAX_TOKENS, TokenCounts, fault_in_line, plain_text};
 use crate::error::{Error, Result};
 use crate::schedule::{Arrivals, datetime};
 
@@ -53,16 +53,26 @@ pub fn read_trace(path: &Path, speed: f64) -> Result<Trace> {
 /// Reads a trace; `speed` 2 halves every gap.
 ///
 /// # Errors
-/// If the speed is not a number above 0, no column holds times, a row is malformed or earlier than the row before it, or
-/// there is no row. Messages name the line.
+/// If the speed is not a number above 0, no column holds times, a row is malformed or earlier than the row before it or has more
+/// tokens than there can be, or there is no row. Messages name the line.
 pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
     if !(speed > 0.0 && speed.is_finite()) {
         return Err(Error::usage(format!("--trace-speed {speed} is not usable: it must be a number above 0")));
     }
     let mut source = BufReader::new(source);
     let begun = source.fill_buf().map_err(|error| Error::input(format!("it cannot be read: {error}")))?;
-    let first = begun.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first == Some(&b'{') { parse_lines(source, speed) } else { parse_csv(source, speed) }
+    let text = plain_text(begun).map_err(Error::input)?;
+    let first = text.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+    let mark = begun.len() - text.len();
+    source.consume(mark);
+    match first {
+        None => Err(Error::input("it is empty: a trace is CSV with a header, or JSON with an object a line")),
+        Some(b'[') => Err(Error::input(
+            "it is a list of JSON, and a trace in JSON has an object a line: rewrite it with `jq -c '.[]'`",
+        )),
+        Some(b'{') => parse_lines(source, speed),
+        Some(_) => parse_csv(source, speed),
+    }
 }
 
 fn parse_csv(source: impl Read, speed: f64) -> Result<Trace> {
@@ -103,8 +113,9 @@ fn parse_lines(source: impl BufRead, speed: f64) -> Result<Trace> {
             continue;
         }
         let rule = "it must be an object with a timestamp, and perhaps input_length, output_length and hash_ids";
-        let line: Line =
-            serde_json::from_str(&text).map_err(|error| Error::input(format!("line {number}: {error}; {rule}")))?;
+        let broken =
+            |error: serde_json::Error| Error::input(format!("line {number}: {}; {rule}", fault_in_line(&error)));
+        let line: Line = serde_json::from_str(&text).map_err(broken)?;
         let unit = if line.chat_id.is_some() { NS_PER_S } else { NS_PER_MS };
         if line.chat_id.is_some() {
             blocks.tokens = BLOCK_TOKENS.1;
@@ -113,9 +124,9 @@ fn parse_lines(source: impl BufRead, speed: f64) -> Result<Trace> {
             Error::input(format!("line {number}: {} is not a time from 0 to 100 years", line.timestamp))
         })?;
         times.add(time, number)?;
-        tokens.extend(
-            line.input_length.zip(line.output_length).map(|(context, generated)| TokenCounts { context, generated }),
-        );
+        if let (Some(context), Some(generated)) = (line.input_length, line.output_length) {
+            tokens.push(within(TokenCounts { context, generated }, number)?);
+        }
         blocks.each.push(line.hash_ids.into());
     }
     if !tokens.is_empty() && tokens.len() < times.offsets.len() {
@@ -124,6 +135,18 @@ fn parse_lines(source: impl BufRead, speed: f64) -> Result<Trace> {
     let has_blocks = blocks.each.iter().any(|block| !block.is_empty());
     let blocks = (has_blocks && !tokens.is_empty()).then_some(blocks);
     Ok(Trace { arrivals: Arrivals::once(times.offsets)?, tokens, blocks })
+}
+
+/// The token counts of a line, which are no more than there can be.
+fn within(counts: TokenCounts, line: u64) -> Result<TokenCounts> {
+    let most = u64::from(MAX_TOKENS);
+    let parts = [("a prompt", counts.context), ("an answer", counts.generated)];
+    match parts.into_iter().find(|(_, tokens)| *tokens > most) {
+        None => Ok(counts),
+        Some((part, tokens)) => {
+            Err(Error::input(format!("line {line}: {part} of {tokens} tokens, and at most {most} are possible")))
+        }
+    }
 }
 
 /// When rows are due, in nanoseconds after the first.
@@ -169,10 +192,7 @@ enum TimeColumn {
 
 impl Columns {
     fn find(header: &csv::StringRecord) -> Result<Self> {
-        // A byte order mark would become part of the first name.
-        let find = |name: &str| {
-            header.iter().position(|column| column.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name))
-        };
+        let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
         let time = match (find("timestamp"), find("offset_ms")) {
             (_, Some(at)) => TimeColumn::OffsetMs(at),
             (Some(at), None) => TimeColumn::Stamp(at),
@@ -210,7 +230,7 @@ impl Columns {
                 .parse()
                 .map_err(|_| Error::input(format!("line {line}: '{}' is not a number of tokens", &record[at])))
         };
-        Ok(Some(TokenCounts { context: count(context)?, generated: count(generated)? }))
+        within(TokenCounts { context: count(context)?, generated: count(generated)? }, line).map(Some)
     }
 }
 
@@ -257,6 +277,11 @@ mod tests {
                         {\"timestamp\": 3052, \"input_length\": 7319, \"output_length\": 490, \"hash_ids\": [0, 7]}\n\n";
         assert_eq!(offsets(mooncake, 1.0), [0, 2_052_000_000], "milliseconds");
         let trace = parse_trace(mooncake.as_bytes(), 1.0).unwrap();
+        assert_eq!(
+            parse_trace(format!("\u{feff}{mooncake}").as_bytes(), 1.0).unwrap(),
+            trace,
+            "with a byte order mark"
+        );
         let blocks = trace.blocks.unwrap();
         assert_eq!((&*blocks.each[1], blocks.tokens, trace.tokens[0].context), (&[0, 7][..], 512, 6755));
         let bailian = "{\"chat_id\": 1, \"parent_chat_id\": -1, \"timestamp\": 61.5, \"input_length\": 30, \"output_length\": 5, \
@@ -280,7 +305,18 @@ mod tests {
 
     #[test]
     fn unusable_traces_are_refused_with_the_line() {
-        assert!(message("").contains("no column holds times"));
+        for empty in ["", "\u{feff}", "\n \n"] {
+            assert!(message(empty).contains("it is empty: a trace is CSV"), "{empty:?}");
+        }
+        assert!(message("[{\"timestamp\": 1}]").contains("it is a list of JSON"));
+        let unpacked = parse_trace(&b"\x1f\x8b\x08"[..], 1.0).unwrap_err().to_string();
+        assert!(unpacked.contains("compressed with gzip"), "{unpacked}");
+        let broken = message("{\"timestamp\": 1}\n{\"timestamp\": x}\n");
+        assert!(broken.contains("line 2: expected value (column 15);"), "{broken}");
+        let long = "{\"timestamp\": 1, \"input_length\": 99999999999, \"output_length\": 1}\n";
+        assert!(message(long).contains("line 1: a prompt of 99999999999 tokens, and at most 10000000 are possible"));
+        let long = "offset_ms,ContextTokens,GeneratedTokens\n5,1,2\n6,1,10000001\n";
+        assert!(message(long).contains("line 3: an answer of 10000001 tokens"), "{}", message(long));
         assert!(message("time,tokens\n1,2\n").contains("the header is 'time,tokens'"));
         assert!(message("offset_ms\n").contains("schedule is empty"));
         assert!(message("offset_ms\n5\nfive\n").contains("line 3: 'five'"));

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::history::WindowSet;
 use crate::interrupt;
 use crate::level::{COUNT_POLL, Trials, WINDOW_POLL, left_out};
+use crate::level_run::{MeasuredLevel, says_nothing};
 use crate::load::RunningLoad;
 use crate::machine::pauses;
 use crate::measurement::Measurement;
@@ -46,6 +47,18 @@ pub(super) fn stop(measurement: &Measurement<'_>, mut running: RunningLoad, answ
         running.limit_drain(Duration::ZERO);
     }
     if answers { running.stop() } else { running.abandon() }
+}
+
+/// Fails where an interrupt came too early for any figure. Several processes must end alike, each of which may have some.
+pub(super) fn check_that_something_was_measured(measurement: &Measurement<'_>, measured: &MeasuredLevel) -> Result<()> {
+    if measurement.ranks.is_some() || !says_nothing(&measured.summary) {
+        return Ok(());
+    }
+    let error = Error::machine("interrupted before any request was over: nothing was measured");
+    Err(match measured.requests.outstanding {
+        0 => error,
+        outstanding => error.advice(format_args!("{outstanding} requests had no answer")),
+    })
 }
 
 /// Adds what contradicts itself in a level, besides a time in which this process stood `still`.

@@ -10,6 +10,7 @@ use crate::blocks::Block;
 use crate::breaker::Breaker;
 use crate::data::PayloadId;
 use crate::disturbance::sample::Quota;
+use crate::error::BROKEN_OFF;
 use crate::gate::Questions;
 use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
@@ -280,4 +281,24 @@ fn timed_disturbed_windows_are_not_in_the_result() {
     assert_eq!(level.summary.ending, Ending::Stable);
     let (level, windows, _) = measured_on(None, 1, &plan, at_once());
     assert_eq!((windows.len(), level.summary.disturbances.worst), (3, None));
+}
+
+#[test]
+fn what_fails_for_an_interrupt_alone_is_no_failure() {
+    let (broken_off, real) = (Error::server(format!("x: {}", BROKEN_OFF)), Error::server("the server is gone"));
+    let told = |is_interrupted, ended, stopped| {
+        let (ending, error) = outcome(is_interrupted, ended, stopped);
+        (ending, error.map(|error| error.to_string()))
+    };
+    let gone = || Some("the server is gone".to_owned());
+    for is_interrupted in [true, false] {
+        assert_eq!(told(is_interrupted, Ok(Ending::Interrupted), Some(&broken_off)), (Ending::Interrupted, None));
+        // A client that the interrupt broke looks like one that failed, until it is asked why.
+        assert_eq!(told(is_interrupted, Ok(Ending::Failed), Some(&broken_off)), (Ending::Interrupted, None));
+        assert_eq!(told(is_interrupted, Ok(Ending::Stable), Some(&broken_off)), (Ending::Stable, None));
+        assert_eq!(told(is_interrupted, Err(broken_off.clone()), None), (Ending::Interrupted, None));
+        assert_eq!(told(is_interrupted, Ok(Ending::Stable), Some(&real)), (Ending::Failed, gone()));
+    }
+    assert_eq!(told(true, Err(real.clone()), None), (Ending::Interrupted, gone()));
+    assert_eq!(told(false, Err(real.clone()), None), (Ending::Failed, gone()));
 }

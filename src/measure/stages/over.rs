@@ -189,7 +189,7 @@ impl EndingStage {
             max_errors: measurement.plan.max_errors,
             gap_variation: self.stage.level.gap_variation,
             over: Completed::default(),
-            late: None,
+            flows: None,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
             still: pauses::total(self.stage.load.started(), self.end()),

@@ -130,7 +130,7 @@ impl RunningStage {
         let stopped = if trouble.is_none() { self.load.stop() } else { self.load.abandon() };
         let (requests, broken) = match stopped {
             Ok(requests) => (requests, None),
-            Err(error) => (LoadReport::default(), Some(error)),
+            Err(error) => (LoadReport::default(), Some(error).filter(|error| !error.is_of_an_interrupt())),
         };
         MeasuredLevel { summary, requests, boundaries, trouble: trouble.or(broken) }
     }

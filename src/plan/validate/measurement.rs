@@ -1,10 +1,10 @@
 //! Rules of the measurement.
 
-use crate::Draft;
 use crate::exit::Codes;
 use crate::terms::Picture;
 use crate::validate::facts::{endless, has_several_levels, lacks_levels, loads, names_an_end, searches};
 use crate::validate::{Rule, made, rule};
+use crate::{Draft, ServiceKind};
 
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
@@ -85,8 +85,12 @@ pub(super) const RULES: &[Rule] = &[
         "{--restarts} repeats levels one by one, which {load} does not have: leave one out",
     ),
     rule(
-        |draft| draft.plan.matrix.is_some() && !draft.plan.target.service.is_embedded(),
-        "{--matrix} starts from Triton in this process: use --service-kind triton_c_api",
+        |draft| {
+            let service = draft.plan.target.service;
+            let runs = service == ServiceKind::Triton && draft.given.has("-u");
+            draft.plan.matrix.is_some() && !service.is_embedded() && !runs
+        },
+        "{--matrix} starts from Triton in this process: use --service-kind triton_c_api, or name one that runs with -u",
     ),
     rule(
         |draft| {

@@ -77,6 +77,11 @@ pub(super) const DATA_RULES: &[Rule] = &[
     ),
 ];
 
+/// Triton would run in this process, and has no models.
+fn is_without_repository(draft: &Draft) -> bool {
+    draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty()
+}
+
 /// Rules of the server.
 pub(super) const SERVER_RULES: &[Rule] = &[
     rule(
@@ -148,7 +153,12 @@ pub(super) const SERVER_RULES: &[Rule] = &[
          names files",
     ),
     rule(
-        |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
+        |draft| is_without_repository(draft) && !draft.given.has("--service-kind"),
+        "{--matrix} starts from Triton in this process: name the directory that holds the model with --model-repository, \
+         or a server that runs with -u",
+    ),
+    rule(
+        |draft| is_without_repository(draft) && draft.given.has("--service-kind"),
         "--service-kind triton_c_api needs --model-repository: the directory that holds the model",
     ),
     made(|draft| {

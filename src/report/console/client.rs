@@ -59,9 +59,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
         text += &sequences::text(client, detail::row);
     }
     text += &sessions::text(client, detail::row);
-    let sessions = setup.mode.sessions().is_some();
-    let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };
-    text += &mix::mix(title, &setup.entries, client);
+    text += &mix::mix(setup, client);
     text += &mix::servers(&setup.servers, client);
     text
 }

@@ -4,15 +4,20 @@ use std::fmt::Write as _;
 
 use crate::console::detail::row;
 use crate::number::{percent, significant};
+use crate::result::Setup;
 use crate::result::summary::{ClientSummary, EntrySummary};
+use crate::sessions;
 use crate::stdio::shown;
 
-/// A title, and a block for each entry: its share of the requests, throughput, failures and the headline latency.
-pub fn mix(title: &str, entries: &[EntrySummary], client: &ClientSummary) -> String {
-    let asked = |entry: &EntrySummary| format!(", {} asked for", percent(entry.share));
-    let named = entries.iter().map(|entry| (entry.name.as_str(), asked(entry))).zip(&client.entries);
+/// A block for each entry of a mix, or turn: its share of the requests, throughput, failures and the headline latency.
+pub fn mix(setup: &Setup, client: &ClientSummary) -> String {
+    let asked = |entry: &EntrySummary| match setup.has_turns() {
+        true => String::new(),
+        false => format!(", {} asked for", percent(entry.share)),
+    };
+    let named = setup.entries.iter().map(|entry| (entry.name.as_str(), asked(entry))).zip(&client.entries);
     let parts = named.map(|((name, asked), client)| Part { name, asked, client });
-    blocks(title, &parts.collect::<Vec<_>>())
+    blocks(sessions::entries_title(setup), &parts.collect::<Vec<_>>())
 }
 
 /// The same for each server that requests are spread over.

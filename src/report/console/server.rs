@@ -1,17 +1,21 @@
 //! The server's counters for a level, model by model, and its metrics.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::number::{percent, significant};
 use crate::result::Setup;
 use crate::result::server::ServerTimes;
 use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
+use crate::result::timeline::WindowRow;
 use crate::server_load;
 use crate::server_metrics::{self, gpu_name};
 use crate::stdio::shown;
 
 /// Beyond this number, GPUs are not listed one by one.
 const MAX_GPUS: usize = 16;
+/// A time is that of some windows if it differs by no more than this share.
+const SPAN_TOLERANCE: f64 = 0.05;
 /// The service of servers of language models.
 const OPENAI: &str = "OPENAI";
 
@@ -19,10 +23,22 @@ const OPENAI: &str = "OPENAI";
 pub fn span(level: &LevelSummary) -> String {
     let Some(span) = level.server_span else { return String::new() };
     let (counted, windows) = (span.as_millis(), level.client.duration.as_millis());
-    format!(
-        "    [WARNING] The server's counts are those of {counted} msec, not of the windows' {windows}: reading them took \
-         too long; raise --measurement-interval\n"
-    )
+    let why = match others_between(level, span) {
+        true => "windows that were measured again lie between these",
+        false => "reading them took too long; raise --measurement-interval",
+    };
+    format!("    [WARNING] The server's counts are those of {counted} msec, not of the windows' {windows}: {why}\n")
+}
+
+/// Whether the server counted over the level's windows from the first to the last, between which are some that do not count.
+fn others_between(level: &LevelSummary, span: Duration) -> bool {
+    let counted = |row: &&WindowRow| row.counted;
+    let (Some(first), Some(last)) = (level.windows.iter().find(counted), level.windows.iter().rfind(counted)) else {
+        return false;
+    };
+    let others = level.windows.iter().filter(|row| !row.counted && first.start < row.start && row.start < last.start);
+    let all = (last.start - first.start) + last.duration;
+    others.count() > 0 && span.abs_diff(all) <= all.mul_f64(SPAN_TOLERANCE)
 }
 
 /// The server's block; with several models, `named` ones.

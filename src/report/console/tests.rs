@@ -1,7 +1,10 @@
 //! The complete report, compared with the layout that upstream's program prints.
 
 use super::*;
+use std::time::Duration;
+
 use crate::backend::{ClientTimes, InferError};
+use crate::clock::Stamp;
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
@@ -9,6 +12,7 @@ use crate::result::summary::{
     DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, MeanAndMax, OpenLoopSummary, ServerLoad,
     ServerSummary, sample,
 };
+use crate::result::timeline::{self, WindowRow};
 use crate::terms::Statistic;
 use crate::tests::printed;
 
@@ -369,6 +373,36 @@ fn a_mix_is_reported_together_and_per_entry() {
     assert!(text.contains("        Latency: avg 11001 usec, p50 11001"));
     assert!(text.contains("  Server: \n    Model: ident, version: 1\n    Inference count: 89\n"));
     assert!(text.contains("  Server: \n    Model: b, version: 1\n    Inference count: 20\n"));
+}
+
+#[test]
+fn turns_of_conversations_are_no_models_that_were_asked_for() {
+    let entry = |number| EntrySummary { name: format!("turn {number}"), share: 0.5 };
+    let setup = Setup { entries: vec![entry(1), entry(2)], turns: true, ..plans::setup() };
+    let mut level = level();
+    level.client.entries = vec![sample::client(60, LATENCY_NS), sample::client(20, LATENCY_NS)];
+    let text = results(&setup, &level);
+    assert!(text.contains("    Turns of the conversations:\n      turn 1: 60 requests (75.00% of all), 60"), "{text}");
+    assert!(!text.contains("asked for") && !text.contains("mix"), "{text}");
+}
+
+#[test]
+fn counts_of_another_time_have_their_reason() {
+    let window = |second: u64, counted| WindowRow {
+        start: Stamp(second * 1_000_000_000),
+        duration: Duration::from_secs(1),
+        counted,
+        ..timeline::sample::row(Stamp(0))
+    };
+    let mut level = level();
+    let windows = [true, false, true].into_iter().zip(5..);
+    level.windows = windows.map(|(counted, second)| window(second, counted)).collect();
+    for (span_ms, again) in [(3000, true), (4500, false)] {
+        level.server_span = Some(Duration::from_millis(span_ms));
+        let text = results(&plans::setup(), &level);
+        assert_eq!(text.contains("windows that were measured again lie between these\n"), again, "{text}");
+        assert_eq!(text.contains("raise --measurement-interval"), !again, "{text}");
+    }
 }
 
 /// Names come from servers and command lines: none of them makes a line of its own or turns the direction of one.

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
+use crate::partial::unwritten;
 use crate::record::{RawRecord, RawResponse};
 use crate::result::summary::{Headline, LevelLoad};
 use crate::terms::UPSTREAM_VERSION;
@@ -90,6 +91,8 @@ pub struct ExportWriter {
     experiments: u64,
     /// Requests of the open experiment; `None` between experiments.
     requests: Option<u64>,
+    /// Where the open experiment begins, or the last one.
+    begin: u64,
     /// Requests of all experiments.
     all_requests: u64,
     /// Text to be written next.
@@ -122,6 +125,7 @@ impl ExportWriter {
             cached_bytes: 0,
             experiments: 0,
             requests: None,
+            begin: 0,
             all_requests: 0,
             text: b"{\"experiments\":[".to_vec(),
             written: [Place::default(); 2],
@@ -176,6 +180,7 @@ impl RequestFile for ExportWriter {
 
     fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
         self.abandon_experiment()?;
+        self.begin = self.written[0].bytes + self.text.len() as u64;
         self.requests = Some(0);
         let first = self.experiments == 0;
         self.experiments += 1;
@@ -219,6 +224,25 @@ impl RequestFile for ExportWriter {
         self.put(|out| write_end(out, anchor, end))
     }
 
+    fn discard_experiment(&mut self) -> Result<()> {
+        let Some(requests) = self.requests.take() else { return Ok(()) };
+        match self.begin.checked_sub(self.written[0].bytes) {
+            Some(unwritten) => self.text.truncate(unwritten as usize),
+            None => {
+                if self.file.cut(self.begin).is_err() {
+                    // A pipe has it already.
+                    self.requests = Some(requests);
+                    return self.abandon_experiment();
+                }
+                self.text.clear();
+                self.written = [Place { bytes: self.begin, requests: self.all_requests - requests, open: false }; 2];
+            }
+        }
+        self.experiments -= 1;
+        self.all_requests -= requests;
+        Ok(())
+    }
+
     fn give_up(self: Box<Self>) -> Result<()> {
         if self.all_requests > 0 { self.finish() } else { Ok(()) }
     }
@@ -251,10 +275,7 @@ impl RequestFile for ExportWriter {
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {
-    Error::output(format!(
-        "--profile-export-file {}: cannot be written: {error}; free space or name another file",
-        path.display()
-    ))
+    unwritten(format_args!("--profile-export-file {}", path.display()), error)
 }
 
 /// The inputs of a payload, the first of which may have been another text. Those whose memory cannot be read (a device

@@ -42,6 +42,12 @@ pub trait RequestFile: Send {
     /// If the file cannot be written.
     fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()>;
 
+    /// Takes the open experiment back, if there is one, as far as what was written can be.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    fn discard_experiment(&mut self) -> Result<()>;
+
     /// Completes the file and moves it to its path.
     ///
     /// # Errors

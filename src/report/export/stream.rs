@@ -23,6 +23,7 @@ type Entry = (u64, Box<RawRecord>);
 enum Event {
     Begin(LevelLoad),
     End(ExperimentEnd),
+    Discard,
     /// The file is to be completed, even if somebody still holds a sender: the server may never return a request.
     Finish,
     /// The same after an error, where a file without requests is removed.
@@ -91,6 +92,11 @@ impl ExportStream {
         self.outbox.send(Event::End(end));
     }
 
+    /// Leaves the experiment out of the files, because nothing of it was measured. Later records are dropped.
+    pub fn discard_experiment(&self) {
+        self.outbox.send(Event::Discard);
+    }
+
     /// Waits until everything is written and moves the files to their paths.
     ///
     /// # Errors
@@ -130,6 +136,7 @@ impl Writer {
                 Received::Item((experiment, record)) => self.record(experiment, record),
                 Received::Event(Event::Begin(load)) => self.begin(load),
                 Received::Event(Event::End(end)) => self.each(|file| file.end_experiment(&end)),
+                Received::Event(Event::Discard) => self.each(|file| file.discard_experiment()),
                 Received::Event(Event::Finish) => break,
                 Received::Event(Event::GiveUp) => return self.complete(|file| file.give_up()),
             }

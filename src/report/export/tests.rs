@@ -262,3 +262,37 @@ fn what_was_written_before_an_error_is_kept() {
     assert!(place.requests > 100 && place.requests <= handed && place.open);
     assert!(value["incomplete"].as_str().unwrap().contains("cannot be written"), "{}", value["incomplete"]);
 }
+
+#[test]
+fn an_experiment_that_is_taken_back_leaves_nothing_wherever_its_bytes_are() {
+    for requests in [1, 2_000] {
+        let scratch = Scratch::new("taken-back");
+        let path = scratch.path().join("p.json");
+        let mut writer = boxed(spec(&path));
+        let fill = |writer: &mut ExportWriter, load: u32, requests| {
+            writer.begin_experiment(LevelLoad::Concurrency(load)).unwrap();
+            (0..requests).for_each(|n| writer.record(&record(n, &[(n + 5, Some(0.5))])).unwrap());
+        };
+        fill(&mut writer, 1, requests);
+        writer.discard_experiment().unwrap();
+        writer.record(&record(9, &[])).unwrap();
+        fill(&mut writer, 2, 3);
+        writer.end_experiment(&end(&[Stamp(0), Stamp(9)])).unwrap();
+        fill(&mut writer, 3, requests);
+        writer.discard_experiment().unwrap();
+        fill(&mut writer, 4, 1);
+        writer.end_experiment(&end(&[Stamp(0), Stamp(9)])).unwrap();
+        writer.finish().unwrap();
+        let export: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let found: Vec<_> = export["experiments"].as_array().unwrap().iter().collect();
+        let loads =
+            found.iter().map(|one| (one["experiment"]["value"].as_u64(), one["requests"].as_array().unwrap().len()));
+        assert_eq!(loads.collect::<Vec<_>>(), [(Some(2), 3), (Some(4), 1)]);
+        let other = scratch.path().join("none.json");
+        let mut writer = boxed(spec(&other));
+        fill(&mut writer, 1, requests);
+        writer.discard_experiment().unwrap();
+        writer.give_up().unwrap();
+        assert!(!other.exists());
+    }
+}

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::figures::{Shown, draw, letter, no_failures};
 use crate::html::captions::Signs;
 use crate::html::parts::{change_class, whose};
+use crate::partial::unwritten;
 use crate::result::RunResult;
 use crate::stdio::{note, shown};
 use crate::terms::{Picture, PictureFile};
@@ -98,10 +99,7 @@ pub const INTERRUPTED: &str = "Interrupted: what had not been measured by then i
 /// The error of a file that cannot be written.
 pub fn refused(flag: &str, path: &Path, error: &io::Error) -> Error {
     let space = if flag.ends_with(':') { "" } else { " " };
-    Error::output(format!(
-        "{flag}{space}{}: cannot be written: {error}; free space or name another file",
-        path.display()
-    ))
+    unwritten(format_args!("{flag}{space}{}", path.display()), error)
 }
 
 /// What every page has beside its content.

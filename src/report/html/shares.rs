@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::figures::{Shown, level, short, time};
 use crate::html::parts::{percent, whose};
 use crate::result::summary::{ClientSummary, LevelSummary};
+use crate::sessions;
 use crate::stdio::shown;
 use crate::terms::FEW_PERCENTILES;
 
@@ -21,12 +22,15 @@ struct Division<'a> {
 /// The sections of a result, as far as it has such parts.
 pub fn sections(results: &[Shown<'_>], number: usize) -> Markup {
     let setup = &results[number].result.setup;
-    let (title, noun) = match setup.mode.sessions() {
-        Some(_) => ("Turns of the sessions", "turn"),
-        None => ("Models of the mix", "model"),
-    };
+    let noun = if setup.has_turns() { "turn" } else { "model" };
     let names = setup.entries.iter().map(|entry| entry.name.as_str()).collect();
-    let entries = Division { id: "mix", title, each: noun, names, parts: |level| &level.client.entries };
+    let entries = Division {
+        id: "mix",
+        title: sessions::entries_title(setup),
+        each: noun,
+        names,
+        parts: |level| &level.client.entries,
+    };
     let names = setup.servers.iter().map(String::as_str).collect();
     let servers =
         Division { id: "servers", title: "Servers", each: "server", names, parts: |level| &level.client.servers };

@@ -10,6 +10,7 @@ use crate::csv::inert as inert_cell;
 use crate::error::{Error, Result};
 use crate::file_name::harmless;
 use crate::model::configuration;
+use crate::partial::unwritten;
 use crate::result::{CandidateResult, TuneFile, TuneResult};
 use crate::terms::asked;
 use crate::{Interrupts, SafeFile, html, inert, is_special};
@@ -96,9 +97,7 @@ fn put(path: &Path, interrupts: Interrupts, bytes: &[u8]) -> Result<()> {
         file.write_all(bytes)?;
         file.finish()
     };
-    written().map_err(|error| {
-        Error::output(format!("{}: cannot be written: {error}; free space or name another file", path.display()))
-    })
+    written().map_err(|error| unwritten(format_args!("{}", path.display()), &error))
 }
 
 /// A row for each candidate that was measured, best first.

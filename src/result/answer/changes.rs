@@ -178,7 +178,11 @@ fn joined(mut sentences: Vec<Sentence>) -> Option<String> {
     let shown: Vec<&str> =
         firsts.iter().chain(&others).take(MOST).map(|(_, sentence)| sentence.words.as_str()).collect();
     let remaining = sentences.len().saturating_sub(MOST);
-    let more = if remaining > 0 { format!("; and {remaining} more comparisons") } else { String::new() };
+    let more = match remaining {
+        0 => String::new(),
+        1 => "; and 1 more comparison".to_owned(),
+        _ => format!("; and {remaining} more comparisons"),
+    };
     (!shown.is_empty()).then(|| shown.join("; ") + &more)
 }
 

@@ -12,7 +12,7 @@ use crate::answer::{Answer, Missing, Question, Sureness, at, reported};
 use crate::figures::FigureAt;
 use crate::number::plain;
 use crate::outcome::Outcome;
-use crate::summary::LevelSummary;
+use crate::summary::{Ending, LevelSummary};
 use crate::sweep::SweepResult;
 use crate::terms::{FigureName, Statistic};
 use crate::{RunResult, Setup};
@@ -87,13 +87,17 @@ fn slowest(setup: &Setup, all: &[Named<'_>], measured: &[Named<'_>]) -> Answer {
     let by_latency = |left: &&Named<'_>, right: &&Named<'_>| latency(left).total_cmp(&latency(right));
     let slowest = measured.iter().max_by(by_latency).unwrap_or(&measured[0]);
     let invalid = |named: &&Named<'_>| !Outcome::new(named.level).is_valid();
-    let worst = all.iter().find(invalid);
-    let exception = worst.map(|worst| format!(" ({}: {})", worst.name, Outcome::new(worst.level).name()));
+    let others: Vec<&Named<'_>> = all.iter().filter(invalid).collect();
+    let exceptions = others.iter().map(|named| format!("{}: {}", named.name, Outcome::new(named.level).name()));
+    let unmeasured = setup.mode.stages().len().saturating_sub(all.len());
+    let exceptions: Vec<String> =
+        exceptions.chain((unmeasured > 0).then(|| format!("{unmeasured} not measured"))).collect();
+    let worst = others.first().copied();
     let words = format!(
         "{} of {} loads are valid{}; the slowest is {}: {} {}",
-        all.len() - all.iter().filter(invalid).count(),
-        all.len(),
-        exception.unwrap_or_default(),
+        all.len() - others.len(),
+        all.len() + unmeasured,
+        if exceptions.is_empty() { String::new() } else { format!(" ({})", exceptions.join(", ")) },
         slowest.name,
         title(setup),
         with_interval(key(setup), slowest.level)
@@ -146,7 +150,10 @@ fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
     let number = |named: &&Named<'_>| named.level.load.number();
     let by_rate = |left: &&Named<'_>, right: &&Named<'_>| number(left).total_cmp(&number(right));
-    let kept = || all.iter().filter(|named| kept_up(named.level));
+    // Above one that is too much, another was kept up with by chance.
+    let is_too_much = |named: &&Named<'_>| Outcome::new(named.level) == Outcome::Overloaded;
+    let too_much = all.iter().filter(is_too_much).map(|named| number(&named)).fold(f64::INFINITY, f64::min);
+    let kept = || all.iter().filter(|named| kept_up(named.level) && number(named) < too_much);
     let best = kept().max_by(by_rate).unwrap_or(&all[0]);
     let above = all.iter().filter(|named| !kept_up(named.level) && number(named) > number(&best)).min_by(by_rate);
     let beside = speech(best.level, &setup.measurement)
@@ -167,13 +174,22 @@ fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
     unless_wrong(Answer::sure(Question::MostLoad, words, figures), best, setup)
 }
 
-/// The load with the least of the latencies that the run is judged by.
+/// The load with the least of the latencies that the run is judged by: of several that are not known to differ the smallest, because
+/// the rest is chance.
 fn least_latency<'a, 'l>(all: impl Iterator<Item = &'l Named<'a>>, setup: &Setup) -> Option<&'l Named<'a>>
 where
     'a: 'l,
 {
     let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
-    all.min_by(|left, right| latency(left).total_cmp(&latency(right)))
+    let number = |named: &&Named<'_>| named.level.load.number();
+    let interval = |named: &Named<'_>| key(setup).value(named.level).and_then(|found| found.interval);
+    let settled: Vec<&Named<'a>> = all.filter(|named| named.level.ending != Ending::Unstable).collect();
+    let least = *settled.iter().min_by(|left, right| latency(left).total_cmp(&latency(right)))?;
+    let is_as_low = |named: &&Named<'a>| match (interval(named), interval(least)) {
+        (Some(theirs), Some(its)) => theirs.low <= its.high,
+        _ => named.name == least.name,
+    };
+    settled.into_iter().filter(is_as_low).min_by(|left, right| number(left).total_cmp(&number(right)))
 }
 
 /// The most load of which nearly every request is within its limits (`--goodput`).

@@ -8,7 +8,7 @@ use crate::figures::{FigureAt, Value};
 use crate::number::plain;
 use crate::outcome::Outcome;
 use crate::reasons::{InvalidReason, Verdict};
-use crate::summary::{LevelLoad, LevelSummary, Restarts};
+use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary, Restarts};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 /// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
@@ -17,6 +17,8 @@ pub(super) const MARGIN: f64 = 1.3;
 pub(super) const LONGER: (f64, f64) = (2.0, 20.0);
 /// How many times as many requests as a percentile just has a meaning of make it one that is worth having.
 const SPARE: f64 = 2.0;
+/// A load whose windows do not agree is not kept up with where less than this share of what was sent was completed.
+const MOSTLY_COMPLETED: f64 = 0.95;
 /// Numbers of requests are whole, 100 / (100 - 99.9) is not.
 const NEARLY: f64 = 1e-6;
 
@@ -30,9 +32,12 @@ pub(super) struct Named<'a> {
 /// Whether the load was sent, and the server kept up with it. Where requests arrive on a schedule, a latency that goes on to rise
 /// is a queue that grows.
 pub(super) fn kept_up(level: &LevelSummary) -> bool {
-    let grows = |reason: &InvalidReason| matches!(reason, InvalidReason::Drifting(statistic, share) if *statistic != Statistic::Throughput && *share > 0.0);
     let is_scheduled = !matches!(level.load, LevelLoad::Concurrency(_));
-    let falls_behind = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(grows)) && is_scheduled;
+    let is_short = |open: &OpenLoopSummary| open.completed_rate < MOSTLY_COMPLETED * open.achieved_rate;
+    let lags = level.ending == Ending::Unstable && level.client.open_loop.as_ref().is_some_and(is_short);
+    let falls_behind = lags
+        || matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(InvalidReason::is_a_growing_latency))
+            && is_scheduled;
     !falls_behind && !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
 }
 

@@ -10,7 +10,7 @@ use crate::reasons::{InvalidReason, Verdict};
 use crate::record::Generated;
 use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
-use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
+use crate::summary::{Ending, LevelSummary, LimitCheck, OpenLoopSummary, StatisticEstimate, sample};
 use crate::sweep::SweepResult;
 use crate::terms::{Flag, GapDistribution, LoadMode, Order, Precision, Range, Rounds, Spacing, StageEdges, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
@@ -342,6 +342,49 @@ fn of_loads_that_follow_each_other_the_one_that_is_not_valid_is_named() {
         found.line().contains("; note: 300 requests/s is overloaded") && found.sure == Sureness::Undecided,
         "{found:?}"
     );
+}
+
+/// What makes a level of a rate another one.
+type Change = fn(&mut LevelSummary);
+
+/// A range of rates, each with its mean latency in milliseconds, and what its level comes to.
+fn of_rates(levels: &[(u64, u64, Change)]) -> Answer {
+    let mut setup = setup(false, 1);
+    let range = Range::with_step(100.0, Some(300.0), 100.0);
+    setup.mode = LoadMode::RequestRate { range, distribution: GapDistribution::Constant };
+    let level = |(rate, ms, change): &(u64, u64, Change)| {
+        let load = LevelLoad::RequestRate(*rate as f64);
+        let mut level = LevelSummary { load, limit: None, ending: Ending::Stable, ..level(1, *rate, *ms) };
+        change(&mut level);
+        level
+    };
+    answer(&setup, &levels.iter().map(level).collect::<Vec<_>>())
+}
+
+#[test]
+fn no_rate_is_kept_up_with_above_one_that_is_too_much() {
+    let valid: Change = |_| {};
+    let overloaded: Change = |level| level.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(200.0, 180.0)]);
+    let found = of_rates(&[(100, 20, valid), (200, 90, overloaded), (300, 40, valid)]);
+    assert!(found.words.starts_with("Highest rate kept up with: 100 requests/s"), "{}", found.words);
+    assert!(found.words.contains("200 requests/s: overloaded"), "{}", found.words);
+    // Its windows do not agree, and a tenth of what was sent is missing.
+    let behind: Change = |level| {
+        level.ending = Ending::Unstable;
+        let open = sample::open_loop(200.0, &level.client.latency);
+        level.client.open_loop = Some(OpenLoopSummary { completed_rate: 180.0, ..open });
+    };
+    let found = of_rates(&[(100, 20, valid), (200, 90, behind)]);
+    assert!(found.words.starts_with("Highest rate kept up with: 100 requests/s"), "{}", found.words);
+}
+
+#[test]
+fn the_least_latency_is_that_of_the_smallest_load_that_may_have_it() {
+    let valid: Change = |_| {};
+    let found = of_rates(&[(100, 21, valid), (200, 20, valid), (300, 40, valid)]);
+    assert!(found.words.ends_with("at 100 requests/s"), "their intervals overlap: {}", found.words);
+    let found = of_rates(&[(100, 40, valid), (200, 20, valid), (300, 60, valid)]);
+    assert!(found.words.ends_with("at 200 requests/s"), "{}", found.words);
 }
 
 #[test]

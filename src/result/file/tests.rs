@@ -33,6 +33,8 @@ fn what_was_written_is_read_again() {
     std::fs::write(&path, &text).unwrap();
     let read = RunResult::read(&path).unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    std::fs::write(&path, format!("\u{feff}{text}")).unwrap();
+    assert_eq!(serde_json::to_string(&RunResult::read(&path).unwrap()).unwrap(), text, "after a byte order mark");
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&value["schema"], &value["exit_code"]), (&1.into(), &3.into()));
     let late = &value["levels"][0];

@@ -233,6 +233,9 @@ struct ParsedHead {
     chunked: bool,
 }
 
+/// Why bytes that are no head of HTTP/1 are refused.
+pub const NOT_HTTP: &str = "not an HTTP/1 reply";
+
 /// The head at the start of `bytes` and its length, or `None` if it is not complete.
 fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usize)>, Malformed> {
     // Only the fields that there are get written: 64 empty ones would take as long as the rest.
@@ -245,7 +248,7 @@ fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usiz
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Malformed::new(format!("the reply has more than {MAX_HEADERS} header fields")));
         }
-        Err(error) => return Err(Malformed::new(format!("not an HTTP/1 reply: {error}"))),
+        Err(error) => return Err(Malformed::new(format!("{NOT_HTTP}: {error}"))),
     };
     let head =
         Head { status: response.code.unwrap_or_default(), keeps_open: response.version == Some(1), ..Head::default() };

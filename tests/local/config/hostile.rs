@@ -81,7 +81,7 @@ fn what_grows_without_end_while_it_is_read_is_refused() {
 fn what_is_no_text_or_too_much_is_refused() {
     let file = Config::of("");
     fs::write(file.path(), b"model: \xff\n").unwrap();
-    assert!(file.error(&[]).starts_with("FILE:1:1: cannot be read as text"));
+    assert!(file.error(&[]).starts_with("FILE:1:1: it is not UTF-8"));
     fs::write(file.path(), "a".repeat(2 << 20)).unwrap();
     assert!(file.error(&[]).starts_with("FILE:1:1: it is larger than 1 MiB"));
     fs::write(file.path(), "[".repeat(100_000)).unwrap();

@@ -198,6 +198,8 @@ fn what_has_no_counterpart_says_what_would_do() {
             "FILE:1:37: 'load.stages.duration' takes a whole number of at least 1, not '1.5'",
         ),
         ("load: {stages: [{rate: 0.5, duration: 1}]}", "FILE:1:17: 'load.stages' sends nothing"),
+        ("load: {stages: []}", "FILE:1:16: 'load.stages' is empty, so nothing would be sent"),
+        ("load: {type: concurrent, stages: []}", "FILE:1:34: 'load.stages' is empty, so nothing would be sent"),
         ("load: {stages: [{rate: 5}]}", "FILE:1:17: a stage of the type constant needs 'duration'"),
         (
             "load: {stages: [{rate: 5, duration: 1, num_requests: 4}]}",
@@ -339,6 +341,26 @@ fn what_does_not_change_the_load_is_noted() {
     }
     let tokenizer = "tokenizer: {pretrained_model_name_or_path: Cargo.toml}\nload: {}";
     assert!(Config::of(tokenizer).plan(&["-m", "m"]).notes.join("\n").contains("tokenizer: lengths count words"));
+}
+
+/// What PyYAML makes of a file: merge keys, and the words of YAML 1.1.
+#[test]
+fn yaml_means_what_it_means_to_inference_perf() {
+    let file = "load:\n  stages:\n    - &first {rate: 5, duration: 3}\n    - {<<: *first, rate: 7}\napi: {type: chat, streaming: STREAMS}\n";
+    let text = |word: &str| printed(Config::of(&file.replace("STREAMS", word)).and(&["-m", "m", "--print-config"]));
+    for (word, streams) in [("no", false), ("Off", false), ("yes", true), ("true", true)] {
+        let text = text(word);
+        assert_eq!(text.contains("streaming: true"), streams, "{word}\n{text}");
+        assert!(text.contains("- rate:5:3s\n") && text.contains("- rate:7:3s\n"), "{text}");
+    }
+    let schema = "load: {}\napi: {type: chat, response_format: {json_schema: {type: object, properties: {z: {minimum: 1}, a: {}}}}}";
+    assert_eq!(
+        Config::of(schema).plan(&["-m", "m"]).target.openai.response_format.unwrap(),
+        r#"{"type":"json_schema","json_schema":{"name":"structured_output","schema":{"type":"object","properties":{"z":{"minimum":1},"a":{}}}}}"#,
+        "in the file's order"
+    );
+    let empty = Config::of("load: {stages: [], sweep: {type: linear}}");
+    assert!(printed(empty.and(&["-m", "m", "--print-config"])).contains("sweep: linear:5"));
 }
 
 #[test]

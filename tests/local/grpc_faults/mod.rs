@@ -527,6 +527,44 @@ fn compressed_answers_are_unpacked_and_checked() {
 }
 
 #[test]
+fn what_answers_in_html_is_no_grpc_server() {
+    for (status, words) in [("200", "content-type is text/html"), ("404", "HTTP status 404")] {
+        let fields = [(":status", status), ("content-type", "text/html")];
+        let page = move |stream| [headers(stream, 0, &fields), data(stream, b"<html>hello</html>")].concat();
+        let (found, message) = Bench::new(PLAIN, replies(page)).infer().unwrap_err();
+        assert!(message.contains(words) && message.contains("text/html"), "{found}: {message}");
+    }
+    let bare = |stream| headers(stream, END_STREAM, &[(":status", "200"), ("grpc-status", "9")]);
+    Bench::new(PLAIN, replies(bare)).fails("Failed precondition", "the server gives no reason");
+}
+
+#[test]
+fn a_compressed_answer_is_there_once_it_is_decompressed() {
+    use flate2::{Compression as Level, read, write};
+    use std::io::{Read, Write};
+    // An unknown field of 40 MiB, which all readers pass over.
+    let unknown = [15 << 3 | 2, 0x80, 0x80, 0x80, 0x14];
+    let mut gzip = write::GzEncoder::new(Vec::new(), Level::best());
+    gzip.write_all(&[&fitting(b"x")[..], &unknown, &vec![0; 40 << 20]].concat()).unwrap();
+    let mut packed = message(&gzip.finish().unwrap());
+    packed[0] = 1;
+    let began = Instant::now();
+    read::GzDecoder::new(&packed[5..]).read_to_end(&mut Vec::new()).unwrap();
+    let alone = began.elapsed();
+    let mut bench = Bench::new(
+        PLAIN,
+        replies(move |stream| {
+            let fields = [(":status", "200"), ("grpc-encoding", "gzip")];
+            let body: Vec<u8> = packed.chunks(16_000).flat_map(|piece| data(stream, piece)).collect();
+            [headers(stream, 0, &fields), body, trailers(stream, "0")].concat()
+        }),
+    );
+    assert_eq!(bench.infer(), Ok(1));
+    let latency = bench.log.latencies.lock().unwrap()[0];
+    assert!(latency > alone / 2, "{latency:?} with {alone:?} of decompressing");
+}
+
+#[test]
 fn bodies_flow_as_windows_are_opened_and_changed() {
     let bytes = 300_000;
     let (sender, receiver) = std::sync::mpsc::channel();

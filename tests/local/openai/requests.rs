@@ -58,7 +58,10 @@ fn without_a_model_the_first_that_the_server_lists_is_measured() {
         .refusal(&["-m"]);
 }
 
-/// One prompt a line, as the field keeps them: strings, texts and whole bodies.
+/// A form of answers whose members are in no order but its own.
+const FORMAT: &str = r#"{"type":"json_schema","json_schema":{"schema":{"z":1,"a":2},"name":"n"}}"#;
+
+/// One prompt a line, as the field keeps them: strings, texts and whole bodies, which are sent as they are written.
 #[test]
 fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     let received: Arc<Mutex<Vec<Received>>> = Arc::default();
@@ -71,12 +74,13 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     });
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let body = r#"{"messages":[],"output_length":3}"#;
+    let body = r#"{"tools":[{"z":1.50,"a":2}],"messages":[],"seed":99999999999999999999999,"output_length":3}"#;
     let limited = r#"{"prompt":"three","output_length":3,"temperature":0.5}"#;
     let lines = format!("\u{feff}\"one\"\n\n{{\"text\":\"two\",\"id\":9}}\r\n{body}\n{limited}\n");
     std::fs::write(file("p.jsonl"), lines).unwrap();
     let run = bare(&server.url()).args("--request-count 30 --summary-file").arg(file("r.json"));
     let run = run.args("--report-dir").arg(file("reports"));
+    let run = run.arg("--response-format").arg(FORMAT);
     let run = run.args("--require cache_hit_rate<26% --input-data").arg(file("p.jsonl")).run();
     run.report();
     assert!(run.stderr.contains("no fields of a request are not sent: id\n"), "{}", run.stderr);
@@ -88,12 +92,14 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     assert!(run.stdout.contains("\n  TTFT p99 ") && run.stdout.contains("\nPassed"), "{}", run.stdout);
     let bodies: HashSet<String> =
         received.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
-    let chat = |text: &str| format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
-    let whole = r#"{"messages":[],"model":"m","output_length":3}"#.to_owned();
-    let limited = chat("three").replacen('{', r#"{"max_tokens":3,"temperature":0.5,"#, 1);
-    let alike = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
-    let expected = [chat("one"), chat("two"), whole, limited];
-    assert_eq!(bodies.iter().map(alike).collect::<HashSet<_>>(), expected.iter().map(alike).collect());
+    let chat = |text: &str, before: &str, after: &str| {
+        let message = format!(r#"{{"content":"{text}","role":"user"}}"#);
+        format!(r#"{{"model":"m",{before}"messages":[{message}]{after},"response_format":{FORMAT}}}"#)
+    };
+    let whole =
+        body.replacen('{', r#"{"model":"m","#, 1).replacen("3}", &format!(r#"3,"response_format":{FORMAT}}}"#), 1);
+    let limited = chat("three", r#""temperature":0.5,"#, r#","max_tokens":3"#);
+    assert_eq!(bodies, HashSet::from([chat("one", "", ""), chat("two", "", ""), whole, limited]));
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(file("r.json")).unwrap()).unwrap();
     let figures = &result["levels"][0]["figures"];
     assert_eq!((&figures["input_length"], &figures["output_length"]), (&120.0.into(), &2.0.into()));
@@ -368,4 +374,15 @@ fn a_trace_sets_the_length_of_outputs() {
         .collect();
     lengths.sort_unstable();
     assert_eq!(lengths, [11, 22, 33]);
+}
+
+/// As with a name, the first model is waited for.
+#[test]
+fn without_a_model_a_server_that_is_not_there_is_waited_for() {
+    let run = Program::new()
+        .args("--service-kind openai --endpoint v1/completions --prompt-tokens 3 --server-wait 2 -u localhost:1")
+        .run();
+    assert!(run.wall > std::time::Duration::from_millis(1900), "{:?}", run.wall);
+    run.failure_after_notes(&["no server answers at http://localhost:1", "--server-wait"]);
+    assert!(!run.stderr.contains("names no model"), "{}", run.stderr);
 }

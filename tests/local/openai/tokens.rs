@@ -111,3 +111,34 @@ fn a_tokenizer_counts_bodies_and_what_it_does_not_take_is_chunks() {
     let other = Program::new().args("-m m --tokenizer x").run();
     other.refusal(&["--tokenizer x is for --service-kind openai"]);
 }
+
+/// An event without choices in a stream with them is no content, wherever it comes, and a usage that cannot be read is said.
+#[test]
+fn a_usage_that_cannot_be_read_is_said_and_nothing_odd_is_content() {
+    let payloads = Payloads::of(&[CHAT]);
+    for (count, tokens, words) in [
+        ("9.0", 9, "counted by the server"),
+        ("-4", 2, "each chunk counted as one: its usage cannot be read"),
+        ("\"9\"", 2, "each chunk counted as one: its usage cannot be read"),
+        ("18446744073709551615", 2, "Answers whose usage cannot be read: 10 ("),
+    ] {
+        let odd = "data: {\"id\":\"x\"}\n\n".to_owned();
+        let usage = format!("data: {{\"choices\":[],\"usage\":{{\"completion_tokens\":{count}}}}}\n\n");
+        let events = [odd.clone(), content("a"), odd, content("b"), usage, DONE.to_owned()];
+        let server = HttpServer::start(move |_| vec![Act::Send(stream(&events))]);
+        let run = payloads.on(&server).args("--streaming --request-count 10").run();
+        let expected = format!("({} tokens, ", 10 * tokens);
+        assert!(run.stdout.contains(&expected) && run.stdout.contains(words), "{count}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn streams_that_never_come_are_missed() {
+    let payloads = Payloads::of(&[CHAT]);
+    let run = payloads.on(&HttpServer::start(answer)).args("--streaming --request-count 10").run();
+    assert!(
+        run.stdout.contains("none of 10 answers is a stream, although --streaming asked for them"),
+        "{}",
+        run.stdout
+    );
+}

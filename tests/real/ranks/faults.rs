@@ -149,7 +149,7 @@ fn a_second_interrupt_of_one_rank_ends_all_at_once() {
         repository.wait_for_requests("m", 0);
         signal(pid, SIGINT);
         until_it_has(pid, SIGINT);
-        thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(300));
         signal(pid, SIGINT);
         let interrupted = Instant::now();
         assert_ne!(run.finish().code(), 0, "{mpi:?}");

@@ -1,10 +1,12 @@
 //! How runs end when requests or servers do not return.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::PROTOCOLS;
 use crate::support::{Finished, Model, Repository, Running, TritonServer};
 
+const SIGINT: i32 = 2;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
@@ -159,6 +161,29 @@ fn timed_a_server_that_falls_silent_ends_the_level_after_its_window() {
             if !timeout.is_empty() {
                 assert!(report.level().failures("Deadline exceeded") >= 2, "{}", report.text);
             }
+        }
+    }
+}
+
+/// The load asks for a further region at that moment, and never gets it.
+#[test]
+fn timed_an_interrupt_while_a_server_stands_still_is_no_failure_of_it() {
+    let repository = Repository::of(&[Model::sleeping("brief", 5)]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    for protocol in PROTOCOLS {
+        for load in ["-p 500 -s 0.001 -r 100 --shared-memory system --request-rate-range 50", "--stage rate:50:60s"] {
+            let before = server.executed("brief");
+            let running = server.program(protocol, "brief").args(load).start();
+            server.wait_for_load("brief", before, Duration::from_millis(900));
+            server.signal(SIGSTOP);
+            thread::sleep(Duration::from_millis(1_100));
+            running.signal(SIGINT);
+            let finished = running.finish();
+            server.signal(SIGCONT);
+            let report = finished.report();
+            assert!(report.text.contains("[interrupted]"), "{protocol} {load}: {finished:#?}");
+            assert!(report.level().client_number("Request count") > 20.0, "{protocol} {load}: {}", report.text);
+            assert!(!finished.stderr.contains("ended early"), "{protocol} {load}: {}", finished.stderr);
         }
     }
 }

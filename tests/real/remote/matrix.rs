@@ -153,7 +153,7 @@ fn an_interrupt_stops_the_server() {
     for times in [1, 2] {
         let running = under_way(&repository);
         for _ in 0..times {
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(250));
             // The first interrupt may have been enough.
             running.try_signal(2);
         }

@@ -78,6 +78,8 @@ fn timed_leaving_at_once_takes_regions_back_from_the_server() {
             running.signal(signals[0]);
             if let [_, second] = signals {
                 running.wait_for("interrupted; reporting the results so far");
+                // Sooner, both would be taken for one.
+                thread::sleep(Duration::from_millis(250));
                 running.signal(*second);
             }
             let signalled = Instant::now();

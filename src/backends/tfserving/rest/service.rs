@@ -93,7 +93,7 @@ impl HttpService for Predictions {
         if head.status != 200 {
             return Err(refusal(head.status, &head.location, &unpacked_refusal(head, kept)));
         }
-        let body = unpacked(head, kept, self.spec.max_reply_bytes)?;
+        let body = unpacked(head, kept, self.spec.max_reply_bytes, exchanges)?;
         let payload = &self.spec.payloads[request.payload.0 as usize];
         let model = &self.spec.models[payload.model];
         let outputs = ReplyOutputs::read(&body, model)?;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::config::fields::{Fields, text};
+use crate::config::fields::{Fields, boolean, text};
 use crate::config::flags::Flags;
-use crate::config::yaml::{Fault, Node, Value};
+use crate::config::yaml::{Fault, Node};
 
 const COMPLETIONS: &str = "v1/completions";
 /// The types, and the endpoint of each.
@@ -33,7 +33,7 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if kind == "anthropic_messages" && has("session-trace") {
         api.refuse("type", "recorded calls are sent as OpenAI's chats: use type chat")?;
     }
-    if kind == "embeddings" && api.peek("streaming").is_some_and(|node| node.value == Value::Bool(true)) {
+    if kind == "embeddings" && api.peek("streaming").and_then(boolean) == Some(true) {
         api.refuse("streaming", "an embedding arrives whole: leave it out")?;
     }
     // There, such requests do not have them either.
@@ -72,8 +72,8 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     api.finish()
 }
 
-/// The field of every payload that asks for structured output.
-fn response_format(api: &mut Fields<'_>) -> Result<Option<Json>, Fault> {
+/// The field of every payload that asks for structured output; the order of a schema counts for some servers.
+fn response_format(api: &mut Fields<'_>) -> Result<Option<String>, Fault> {
     let at = api.place("response_format");
     let Some(mut format) = api.section("response_format")? else { return Ok(None) };
     let kind = format.choice("type", &["json_schema", "json_object"])?.unwrap_or("json_schema");
@@ -81,9 +81,10 @@ fn response_format(api: &mut Fields<'_>) -> Result<Option<Json>, Fault> {
     let schema = format.take("json_schema");
     format.finish()?;
     if kind == "json_object" {
-        return Ok(Some(json!({ "type": kind })));
+        return Ok(Some(json!({ "type": kind }).to_string()));
     }
     let missing = || Fault::new(at, "'api.response_format' of the type json_schema needs 'json_schema'");
     let schema = schema.ok_or_else(missing)?.json();
-    Ok(Some(json!({ "type": kind, "json_schema": { "name": name, "schema": schema } })))
+    let name = Json::from(name);
+    Ok(Some(format!(r#"{{"type":"{kind}","json_schema":{{"name":{name},"schema":{schema}}}}}"#)))
 }

@@ -4,7 +4,7 @@ use crate::config::fields::{Fields, text};
 use crate::config::flags::Flags;
 use crate::config::inference_perf::breakers::Breakers;
 use crate::config::inference_perf::service::Service;
-use crate::config::yaml::{Fault, Node, Place};
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Default pause between stages, in seconds.
 const INTERVAL: f64 = 1.0;
@@ -73,6 +73,16 @@ impl Load {
     }
 }
 
+/// Refuses an empty list of stages, with which inference-perf sends nothing.
+fn refuse_no_stages(load: &Fields<'_>, key: &str) -> Result<(), Fault> {
+    match load.peek("stages") {
+        Some(Node { at, value: Value::List(stages) }) if stages.is_empty() => {
+            Err(Fault::new(*at, format!("'load.stages' is empty, so nothing would be sent: give a stage its {key}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Stages, with a pause before each but the first.
 fn stages(all: &[(String, Place)], interval: Interval, flags: &mut Flags) {
     let Interval { seconds, at: place } = interval;
@@ -89,6 +99,9 @@ fn stages(all: &[(String, Place)], interval: Interval, flags: &mut Flags) {
 
 fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     let sweep = load.peek("sweep").map(|node| node.at);
+    if sweep.is_none() {
+        refuse_no_stages(load, "rate and duration")?;
+    }
     let mut all = Vec::new();
     let nodes = load.list("stages")?;
     let stages_at = nodes.first().map(|node| node.at);
@@ -147,6 +160,7 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
 fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
     load.refuse("trace", "choose the type trace_replay for its times, and data.trace for its lengths")?;
+    refuse_no_stages(load, "concurrency_level and num_requests")?;
     let mut all = Vec::new();
     for node in load.list("stages")? {
         let mut stage = Fields::new("load.stages", node)?;

@@ -155,3 +155,33 @@ fn a_table_is_complete_or_not_there() {
     let message = full.finish().unwrap_err().to_string();
     assert!(message.starts_with("--requests-file /dev/full: cannot be written: No space left"), "{message}");
 }
+
+#[test]
+fn a_level_that_is_taken_back_has_no_row_unless_its_group_is_written() {
+    let scratch = Scratch::new("table-taken-back");
+    let path = scratch.path().join("r.parquet");
+    let fill = |table: &mut dyn RequestFile, load: u32, rows: usize| {
+        table.begin_experiment(LevelLoad::Concurrency(load)).unwrap();
+        (0..rows).for_each(|_| table.record(&record(&[])).unwrap());
+    };
+    let end =
+        ExperimentEnd { boundaries: Some(vec![Stamp(1), Stamp(9)]), figures: serde_json::Value::Null, missing: 0 };
+    let mut table = create(spec(&path)).unwrap();
+    fill(&mut *table, 1, 5);
+    table.end_experiment(&end).unwrap();
+    fill(&mut *table, 2, 50);
+    table.discard_experiment().unwrap();
+    fill(&mut *table, 3, 7);
+    table.end_experiment(&end).unwrap();
+    table.finish().unwrap();
+    let loads: Vec<_> = rows(&path).iter().map(|row| field(row, "level")).collect();
+    assert_eq!(loads, [vec![json!(1); 5], vec![json!(2); 7]].concat());
+    std::fs::remove_file(&path).unwrap();
+    for rows in [50, 70_000] {
+        let mut table = create(spec(&path)).unwrap();
+        fill(&mut *table, 1, rows);
+        table.discard_experiment().unwrap();
+        table.give_up().unwrap();
+        assert!(!path.exists(), "{rows}");
+    }
+}

@@ -16,6 +16,7 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::export::table::columns::{COLUMNS, Row, TextPositions, Texts, properties, schema};
 use crate::export::{ExperimentEnd, ExportSpec, Needs, RequestFile};
+use crate::partial::unwritten;
 use crate::record::RawRecord;
 use crate::result::summary::{Headline, LevelLoad};
 
@@ -36,7 +37,10 @@ pub struct TableWriter {
     open: Option<LevelLoad>,
     /// What has been said of the levels that are over, and of the open one.
     levels: Vec<Value>,
-    any: bool,
+    /// Rows of levels that are not taken back.
+    kept: usize,
+    /// Rows of the open level, or the last one.
+    of_level: usize,
 }
 
 impl TableWriter {
@@ -45,12 +49,12 @@ impl TableWriter {
     /// # Errors
     /// If that file cannot be created.
     pub fn create(spec: ExportSpec) -> Result<Self> {
-        let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, error))?;
+        let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, &error))?;
         let schema = parse_message_type(&schema()).map(Arc::new);
         let file = schema.and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties())));
-        let file = file.map_err(|error| failed(&spec.path, cause(error)))?;
+        let file = file.map_err(|error| failed(&spec.path, &cause(error)))?;
         let (rows, texts) = (Vec::with_capacity(GROUP), Texts::default());
-        Ok(Self { spec, file, rows, texts, open: None, levels: Vec::new(), any: false })
+        Ok(Self { spec, file, rows, texts, open: None, levels: Vec::new(), kept: 0, of_level: 0 })
     }
 
     fn row(&mut self, load: LevelLoad, record: &RawRecord) -> Row {
@@ -92,7 +96,7 @@ impl TableWriter {
         self.rows = rows;
         self.rows.clear();
         self.texts.clear();
-        written.map_err(|error| failed(&self.spec.path, cause(error)))
+        written.map_err(|error| failed(&self.spec.path, &cause(error)))
     }
 
     fn complete(mut self) -> Result<()> {
@@ -106,8 +110,8 @@ impl TableWriter {
         for (key, value) in about {
             file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
-        let whole = file.into_inner().map_err(|error| failed(&spec.path, cause(error)))?;
-        whole.finish().map_err(|error| failed(&spec.path, error))
+        let whole = file.into_inner().map_err(|error| failed(&spec.path, &cause(error)))?;
+        whole.finish().map_err(|error| failed(&spec.path, &error))
     }
 }
 
@@ -118,6 +122,7 @@ impl RequestFile for TableWriter {
 
     fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
         self.open = Some(load);
+        self.kept += mem::take(&mut self.of_level);
         self.levels.push(json!({ "level": self.levels.len() + 1, "load_kind": load.kind(), "load": load.number() }));
         Ok(())
     }
@@ -126,7 +131,7 @@ impl RequestFile for TableWriter {
         let Some(load) = self.open else { return Ok(()) };
         let row = self.row(load, record);
         self.rows.push(row);
-        self.any = true;
+        self.of_level += 1;
         if self.rows.len() < GROUP { Ok(()) } else { self.write_group() }
     }
 
@@ -139,12 +144,27 @@ impl RequestFile for TableWriter {
         Ok(())
     }
 
+    /// Groups that are written stay, as requests outside of any window.
+    fn discard_experiment(&mut self) -> Result<()> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        let is_written = self.of_level > self.rows.len();
+        self.rows.truncate(self.rows.len().saturating_sub(mem::take(&mut self.of_level)));
+        if is_written {
+            return self.end_experiment(&ExperimentEnd::unknown());
+        }
+        self.open = None;
+        self.levels.pop();
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> Result<()> {
         self.complete()
     }
 
     fn give_up(self: Box<Self>) -> Result<()> {
-        if self.any { self.complete() } else { Ok(()) }
+        if self.kept + self.of_level > 0 { self.complete() } else { Ok(()) }
     }
 
     /// Nothing: without its last bytes a Parquet file cannot be read, and there was no room for them.
@@ -174,9 +194,6 @@ fn cause(error: ParquetError) -> io::Error {
     }
 }
 
-fn failed(path: &Path, error: io::Error) -> Error {
-    Error::output(format!(
-        "--requests-file {}: cannot be written: {error}; free space or name another file",
-        path.display()
-    ))
+fn failed(path: &Path, error: &io::Error) -> Error {
+    unwritten(format_args!("--requests-file {}", path.display()), error)
 }
