@@ -45,11 +45,17 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
                 runner.again(&Job::rate(runner.session, rate, distribution)?, &runner.plan().measurement, level)?;
                 observe(level, runner)
             }
-            (SweepStep::Burst, None) => match first_guess(runner, result)? {
-                Some(level) => observe(searched.insert(level), runner),
-                None => return Ok(()),
+            (SweepStep::Burst, None) => match first_guess(runner, result) {
+                Ok(Some(level)) => observe(searched.insert(level), runner),
+                Ok(None) => return Ok(()),
+                Err(_) if runner.is_interrupted() => break,
+                Err(error) => return Err(error),
             },
-            (SweepStep::Confirm(rate), None) => observe(searched.insert(confirm(runner, rate)?), runner),
+            (SweepStep::Confirm(rate), None) => match confirm(runner, rate) {
+                Ok(level) => observe(searched.insert(level), runner),
+                Err(_) if runner.is_interrupted() => break,
+                Err(error) => return Err(error),
+            },
         };
         // A step that was broken off is repeated.
         let counts = answer.is_some() || may_go_on();

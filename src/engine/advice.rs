@@ -3,7 +3,7 @@
 use crate::Endpoint;
 use crate::backend::{ConnectionFault, ErrorCode, InferError};
 use crate::failure::OWN_AUTHORITY;
-use crate::wire::http1::NOT_HTTP;
+use crate::wire::http1::{IS_TLS, NOT_HTTP};
 
 /// What to change if client and server disagree on TLS over HTTP; `None` for other errors. Waiting longer does not help
 /// here.
@@ -22,11 +22,18 @@ pub fn is_other_protocol(error: &InferError) -> bool {
     error.message.contains(NOT_HTTP)
 }
 
+/// Whether that may be HTTP/2.
+pub fn is_http2(error: &InferError) -> bool {
+    is_other_protocol(error) && !error.message.contains(IS_TLS)
+}
+
 /// What to do about a server at `endpoint` that does not answer over HTTP.
 pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
     use ConnectionFault::{Closed, Reset};
     if let Some(advice) = https(error) {
         advice
+    } else if error.message.contains(IS_TLS) {
+        "use https:// in -u".to_owned()
     } else if is_other_protocol(error) {
         "name its HTTP port with -u HOST:PORT".to_owned()
     } else if endpoint.secure && matches!(error.code, ErrorCode::Connection(Closed | Reset)) {

@@ -1054,6 +1054,8 @@ under the name `perf_analyzer`, `-c` has no effect without `-d`. `-z` is `--inpu
   left out of the CSV file, unless there are no others.
 - The final lines end with the level's outcome in brackets where it is not simply valid, and the CSV file has it in a last column then.
   With `-l`, a line about the highest level within the limit comes before the final lines, with the interval of its latency.
+- `--collect-metrics` with a page that nobody answers is an error; under the name `perf_analyzer` it is noted, as is a reader that closes standard
+  output, after which the files are still written.
 - `--verbose-csv` with `--collect-metrics` has GPU columns only if the server reports a GPU.
 - The last of several values of a flag counts; of several `--request-count` perf_analyzer takes the first.
 - A `--shape` that does not fit the model is refused before anything is sent.

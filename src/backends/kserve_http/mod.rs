@@ -147,7 +147,7 @@ impl HttpBackend {
                 _ if advice::is_other_protocol(error) => format!("what answers at {url} speaks another protocol"),
                 _ => format!("no server answers at {url}"),
             };
-            let next = match advice::is_other_protocol(error) {
+            let next = match advice::is_http2(error) {
                 true => "is this its gRPC port? use -i grpc".to_owned(),
                 false => advice::no_answer(error, &self.format.endpoint),
             };

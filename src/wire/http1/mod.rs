@@ -6,5 +6,5 @@ mod reader;
 mod unpack;
 
 pub use malformed::Malformed;
-pub use reader::{Encoding, Head, NOT_HTTP, Progress, ReplyReader};
+pub use reader::{Encoding, Head, IS_TLS, NOT_HTTP, Progress, ReplyReader};
 pub use unpack::{NOT_ASKED_FOR, count_unpacked, decompress, with_unpacked};

@@ -235,6 +235,10 @@ struct ParsedHead {
 
 /// Why bytes that are no head of HTTP/1 are refused.
 pub const NOT_HTTP: &str = "not an HTTP/1 reply";
+/// The same of a server that wants an encrypted connection, as an alert of TLS says (RFC 8446, section 5.1).
+pub const IS_TLS: &str = "not an HTTP/1 reply: the server speaks TLS";
+/// How an alert begins: its type, and the major version of every TLS.
+const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The head at the start of `bytes` and its length, or `None` if it is not complete.
 fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usize)>, Malformed> {
@@ -248,6 +252,7 @@ fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usiz
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Malformed::new(format!("the reply has more than {MAX_HEADERS} header fields")));
         }
+        Err(_) if bytes.starts_with(&TLS_ALERT) => return Err(Malformed::new(IS_TLS)),
         Err(error) => return Err(Malformed::new(format!("{NOT_HTTP}: {error}"))),
     };
     let head =

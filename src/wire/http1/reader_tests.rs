@@ -34,6 +34,13 @@ fn read_all_ways(bytes: &[u8]) -> Result<(u16, Vec<u8>, usize, bool), Malformed>
 }
 
 #[test]
+fn an_alert_of_tls_is_told_from_other_bytes() {
+    let refused = |bytes: &[u8]| read_all_ways(bytes).unwrap_err();
+    assert!(refused(&[21, 3, 1, 0, 2, 2, 70]).to_string().contains("the server speaks TLS"));
+    assert!(!refused(&[0, 0, 18, 4, 0, 0, 0]).to_string().contains("TLS"));
+}
+
+#[test]
 fn lengths_chunks_and_closing_end_a_body() {
     let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     assert_eq!(read_all_ways(plain), Ok((200, b"hello".to_vec(), 0, true)));

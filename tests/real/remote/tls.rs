@@ -77,7 +77,7 @@ fn every_flag_of_https_does_what_it_says() {
     // Without the scheme nothing is encrypted: flags that rely on it are refused, and a TLS server understands nothing.
     let bare = format!("localhost:{port}");
     check(program(&bare), Some(&["--ssl-https-ca-certificates-file asks for TLS", "is not encrypted"]));
-    check(Program::new().args("-m m -u").arg(&bare), Some(&["no server answers at http://localhost:"]));
+    check(Program::new().args("-m m -u").arg(&bare), Some(&["the server speaks TLS; use https:// in -u"]));
 }
 
 #[test]
