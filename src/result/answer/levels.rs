@@ -115,7 +115,6 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let named = |level: &LevelSummary| among.iter().find(|named| std::ptr::eq(named.level, level));
     let by_rate = |named: &&Named<'_>| named.level.client.throughput();
     let most = among.iter().max_by(|left, right| by_rate(left).total_cmp(&by_rate(right))).unwrap_or(&among[0]);
-    let least = least_latency(among.iter(), setup).unwrap_or(&among[0]);
     let best = found.as_ref().and_then(|knee| named(knee.level)).unwrap_or(most);
     let load = |level: &LevelSummary| level.load.number();
     // Throughput and latency are as good at the end as anywhere: more load would tell where they bend.
@@ -134,9 +133,8 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
         words += &format!("; as far as is known it may be anywhere from {} to {}", ends[0], ends[1]);
     }
     let mut figures = figures(best, setup);
-    if least.name != best.name {
-        let value = shown(key(setup), least.level);
-        words += &format!("; least {}: {value} at {}", title(setup), least.name);
+    if let Some(least) = least_latency(among.iter(), setup).filter(|least| least.name != best.name) {
+        words += &format!("; least {}: {} at {}", title(setup), shown(key(setup), least.level), least.name);
         figures.extend(self::figures(least, setup));
     }
     match unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup) {

@@ -385,6 +385,10 @@ fn the_least_latency_is_that_of_the_smallest_load_that_may_have_it() {
     assert!(found.words.ends_with("at 100 requests/s"), "their intervals overlap: {}", found.words);
     let found = of_rates(&[(100, 40, valid), (200, 20, valid), (300, 60, valid)]);
     assert!(found.words.ends_with("at 200 requests/s"), "{}", found.words);
+    // Of levels that did not settle, nobody knows.
+    let unsettled = |ms| LevelSummary { ending: Ending::Unstable, ..level(1, 100, ms) };
+    let found = answer(&setup(false, 2), &[unsettled(20), unsettled(40)]);
+    assert!(!found.words.contains("least "), "{}", found.words);
 }
 
 #[test]
