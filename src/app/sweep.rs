@@ -45,14 +45,10 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
                 runner.again(&Job::rate(runner.session, rate, distribution)?, &runner.plan().measurement, level)?;
                 observe(level, runner)
             }
-            (SweepStep::Burst, None) => match first_guess(runner, result) {
+            (step, None) => match look(runner, step, result) {
                 Ok(Some(level)) => observe(searched.insert(level), runner),
                 Ok(None) => return Ok(()),
-                Err(_) if runner.is_interrupted() => break,
-                Err(error) => return Err(error),
-            },
-            (SweepStep::Confirm(rate), None) => match confirm(runner, rate) {
-                Ok(level) => observe(searched.insert(level), runner),
+                // Nothing had ended: the search says what it did not find.
                 Err(_) if runner.is_interrupted() => break,
                 Err(error) => return Err(error),
             },
@@ -75,6 +71,14 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
     match sweep.result() {
         None if may_go_on() => explain(runner, sweep.searched(), searched, result),
         found => conclude(runner, found, result),
+    }
+}
+
+/// A step of the search; `None` if it ends with that, which is reported.
+fn look(runner: &Runner<'_>, step: SweepStep, result: &mut RunResult) -> Result<Option<LevelSummary>> {
+    match step {
+        SweepStep::Confirm(rate) => confirm(runner, rate).map(Some),
+        _ => first_guess(runner, result),
     }
 }
 

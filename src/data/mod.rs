@@ -55,6 +55,7 @@ pub use lengths::{
 };
 pub use lines::is_lines;
 pub use media::{Coding, Frame, MediaKind, MediaSpec, VideoCoding};
+pub use members::Members;
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue, hide_values, is_hidden};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};

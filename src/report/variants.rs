@@ -262,7 +262,7 @@ fn name(result: &VariantsResult, number: usize) -> String {
 }
 
 /// The first columns of a name.
-fn cut(text: &str, columns: usize) -> String {
+pub fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::backend::{ClientSpec, Parameter, ParameterValue, RequestOptions};
+use crate::data::Members;
 use crate::data::{InputTensor, Payload};
 use crate::engine::Endpoint;
 use crate::engine::http1::{Headers, write_length};
 use crate::engine::serial::{self, SLICES};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::openai::fields::Fields;
 use crate::openai::turns::conversation;
 use crate::openai::{AFTER, PAYLOAD};
 use crate::plan::OpenAiPlan;
@@ -157,7 +157,7 @@ fn has_whole(payload: &Payload) -> bool {
 
 /// A turn of a conversation has messages, under either name, or a prompt.
 fn check_turn(body: &Body) -> Result<()> {
-    let fields = Fields::new(body.document.text())?;
+    let fields = Members::read(body.document.text())?;
     match conversation(&fields).is_some() || fields.string("prompt").is_some() {
         true => Ok(()),
         false => Err(Error::input(
@@ -217,7 +217,7 @@ fn document(
     if is_unchanged && parameters.peek().is_none() {
         return Ok(unchanged);
     }
-    let mut fields = Fields::new(unchanged.text())?;
+    let mut fields = Members::read(unchanged.text())?;
     if let Some(model) = model {
         fields.set("model", &Value::from(model));
     }

@@ -3,7 +3,6 @@
 //! ```text
 //! OpenAiBackend   where requests go; opens clients
 //! bodies          payloads as requests: sent as they are, unless fields are to be set
-//! fields          fields of a payload that are set
 //! turns           conversations: what was said before
 //! messages        what was answered in them
 //! service         a client's slots: requests as bytes
@@ -16,7 +15,6 @@
 
 mod answer;
 mod bodies;
-mod fields;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod messages;

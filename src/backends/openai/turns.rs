@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 
 use crate::backend::InferError;
+use crate::data::Members;
 use crate::engine::http1::write_length;
-use crate::openai::fields::Fields;
 
 /// The field with the messages.
 const MESSAGES: &str = "messages";
@@ -63,7 +63,7 @@ impl History {
             self.add(message);
         } else {
             self.text = std::mem::take(&mut self.asked);
-            if let Some(content) = Fields::new(message).ok().and_then(|message| message.string("content")) {
+            if let Some(content) = Members::read(message).ok().and_then(|message| message.string("content")) {
                 self.text.push(' ');
                 self.text.push_str(&content);
             }
@@ -82,7 +82,7 @@ impl History {
                 out.extend_from_slice(message.get().as_bytes());
                 continue;
             }
-            let mut fields = Fields::new(message.get().as_bytes()).unwrap_or_default();
+            let mut fields = Members::read(message.get().as_bytes()).unwrap_or_default();
             let turn = fields.take(ANSWER_OF).and_then(|turn| turn.parse().ok());
             match turn.and_then(|turn| self.answers.get(&turn)) {
                 Some(answer) => out.extend_from_slice(answer),
@@ -115,7 +115,7 @@ impl TurnRequest {
         history: &mut History,
     ) -> Result<usize, InferError> {
         let unusable = |problem: &str| InferError::new("Request", problem.to_owned());
-        let fields = Fields::new(payload).map_err(|error| unusable(&error.to_string()))?;
+        let fields = Members::read(payload).map_err(|error| unusable(&error.to_string()))?;
         self.body.clear();
         match (conversation(&fields), fields.string(PROMPT)) {
             (Some(Conversation { field, messages }), _) if whole => {
@@ -159,7 +159,7 @@ pub(super) struct Conversation<'a> {
 }
 
 /// The messages of a turn, if it has some.
-pub(super) fn conversation(fields: &Fields) -> Option<Conversation<'_>> {
+pub(super) fn conversation(fields: &Members) -> Option<Conversation<'_>> {
     let of_field = |field| fields.list(field).map(|messages| Conversation { field, messages });
     // The input of embeddings may be a list of texts, which is no conversation.
     of_field(MESSAGES).or_else(|| of_field(INPUT).filter(|input| input.messages.starts_with('{')))

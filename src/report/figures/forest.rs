@@ -14,6 +14,7 @@ use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
 use crate::terms::{FEW_PERCENTILES, Point};
+use crate::variants::cut;
 
 /// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;
@@ -68,7 +69,7 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
     for (other, run) in others.iter().enumerate() {
         for change in changes(first.result, run.result, MARGIN) {
             let level = full_name(change.load, change.distinction);
-            let group = format!("{} {}, {level}", letter(other + 1), cut(&run.name));
+            let group = format!("{} {}, {level}", letter(other + 1), cut(&run.name, LETTERS));
             let drawn = change.figures.into_iter().filter(|change| is_reported(change.figure_at, asked));
             rows.extend(drawn.map(|change| {
                 let Change { figure_at, ratio, interval, verdict, .. } = change;
@@ -85,8 +86,11 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
         for compared in result.comparisons(cell) {
             let other = compared.variant - 1;
             let level = cell.loads.get(compared.variant).map(|load| full_name(*load, cell.distinction()));
-            let group =
-                format!("{}, {}", cut(&shown(&result.variants[compared.variant].name)), level.unwrap_or_default());
+            let group = format!(
+                "{}, {}",
+                cut(&shown(&result.variants[compared.variant].name), LETTERS),
+                level.unwrap_or_default()
+            );
             rows.extend(compared.figures.into_iter().filter_map(|change| {
                 let Figure::Client(statistic) = change.figure else { return None };
                 let figure_at = FigureAt::of_statistic(statistic);
@@ -114,7 +118,7 @@ fn picture_of(mut rows: Vec<Row>, reference: &str, margin: f64) -> Option<Markup
     let lines = Lines::new(&rows);
     let frame = Frame { left: 182.0, top: TOP, width: 240.0, height: PITCH * lines.count as f64 };
     let x = Scale::Log { low: (-most * 1.05).exp(), high: (most * 1.05).exp() };
-    let title = format!("change from {}", cut(reference));
+    let title = format!("change from {}", cut(reference, LETTERS));
     let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: &title };
     let none = Axis { scale: x, ticks: Vec::new(), label: &percent, title: "" };
     let band = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| frame.x(x.position(ratio)));
@@ -157,14 +161,6 @@ impl Lines {
 
     fn middle(&self, line: usize) -> f64 {
         TOP + PITCH * (line as f64 + 0.5)
-    }
-}
-
-/// As much of a name as a heading has room for.
-fn cut(name: &str) -> String {
-    match name.chars().count() {
-        count if count > LETTERS => name.chars().take(LETTERS - 1).chain(['…']).collect(),
-        _ => name.to_owned(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::result::summary::LevelSummary;
 use crate::result::{RunResult, Unit};
 use crate::stdio::shown;
 use crate::terms::Statistic;
+use crate::variants::cut;
 
 /// Most tiles.
 const MOST: usize = 6;
@@ -89,7 +90,7 @@ fn of_results(results: &[Shown<'_>], main: usize) -> Vec<Tile> {
     let shared =
         all.first().into_iter().flatten().rfind(|level| (0..count).all(|number| value(number, level, key).is_some()));
     let tile = |(number, run): (usize, &Shown<'_>)| {
-        let owner = format!("{} {}", letter(number), cut(&run.name));
+        let owner = format!("{} {}", letter(number), cut(&run.name, LETTERS));
         let Some(level) = shared else { return own(run.result, owner) };
         let name = format!("{owner}: {}", figure_name(FigureAt::of_statistic(key)));
         let rate = value(number, level, Statistic::Throughput).map(|rate| Unit::PerSecond.show(rate) + " at ");
@@ -105,13 +106,6 @@ fn own(result: &RunResult, owner: String) -> Option<Tile> {
     let latency = answer.figures.iter().find(|figure| figure.unit == Unit::Nanoseconds);
     let tile = of_figure(latency.or(answer.figures.first())?);
     Some(Tile { name: format!("{owner}: {}", tile.name), ..tile })
-}
-
-fn cut(name: &str) -> String {
-    match name.chars().count() > LETTERS {
-        true => name.chars().take(LETTERS - 1).chain(['…']).collect(),
-        false => name.to_owned(),
-    }
 }
 
 /// Whether what is below can be believed, and how much failed, of all results together.

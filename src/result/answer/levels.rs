@@ -134,7 +134,7 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     }
     let mut figures = figures(best, setup);
     if let Some(least) = least_latency(among.iter(), setup).filter(|least| least.name != best.name) {
-        words += &format!("; least {}: {} at {}", title(setup), shown(key(setup), least.level), least.name);
+        words += &of_least(least, setup);
         figures.extend(self::figures(least, setup));
     }
     match unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup) {
@@ -166,10 +166,14 @@ fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
     };
     let mut figures = figures(best, setup);
     if let Some(least) = least_latency(kept(), setup).filter(|least| least.name != best.name) {
-        words += &format!("; least {}: {} at {}", title(setup), shown(key(setup), least.level), least.name);
+        words += &of_least(least, setup);
         figures.extend(self::figures(least, setup));
     }
     unless_wrong(Answer::sure(Question::MostLoad, words, figures), best, setup)
+}
+
+fn of_least(least: &Named<'_>, setup: &Setup) -> String {
+    format!("; least {}: {} at {}", title(setup), shown(key(setup), least.level), least.name)
 }
 
 /// The load with the least of the latencies that the run is judged by: of several that are not known to differ the smallest, because
