@@ -124,7 +124,7 @@ impl Unit {
 
     fn rule(self) -> String {
         const SHAPES: &str = "it must be MEAN, MEAN:STDDEV, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, \
-            skew-normal:MEAN:STDDEV:SKEW, poisson:MEAN (each optionally with :MIN:MAX) or uniform:MIN:MAX";
+            lognormal0:MEAN:STDDEV, skew-normal:MEAN:STDDEV:SKEW, poisson:MEAN (each optionally with :MIN:MAX) or uniform:MIN:MAX";
         let before = if matches!(self, Self::Things(_)) { "" } else { ", after whole: in whole seconds" };
         format!("{SHAPES}{before}")
     }
@@ -139,7 +139,7 @@ fn distribution(text: &str, unit: Unit) -> Result<TokenLength, String> {
     let read = |text: &&str| decimal(text, -1e6, f64::from(unit.most()));
     let mut numbers: Vec<f64> = numbers.iter().map(read).collect::<Result<_, _>>()?;
     // A pause may be 0 on average, but no logarithm has that mean.
-    let needs_mean = matches!(unit, Unit::Things(_)) || kind.eq_ignore_ascii_case("lognormal");
+    let needs_mean = matches!(unit, Unit::Things(_)) || kind.to_ascii_lowercase().starts_with("lognormal");
     if numbers.first().is_some_and(|mean| *mean < 0.0 || (needs_mean && *mean == 0.0)) {
         return Err(if needs_mean { "the mean must be above 0" } else { "the mean must not be below 0" }.to_owned());
     }
@@ -179,6 +179,7 @@ fn shape(kind: &str) -> Option<(usize, Make)> {
     Some(match kind.to_ascii_lowercase().as_str() {
         "normal" => (2, |numbers| LengthShape::Normal(numbers[0], numbers[1])),
         "lognormal" => (2, |numbers| LengthShape::LogNormal(numbers[0], numbers[1])),
+        "lognormal0" => (2, |numbers| LengthShape::LogNormalFromZero(numbers[0], numbers[1])),
         "skew-normal" => (3, |numbers| LengthShape::SkewNormal(numbers[0], numbers[1], numbers[2])),
         "poisson" => (1, |numbers| LengthShape::Poisson(numbers[0])),
         "uniform" => (0, |_| LengthShape::Uniform),
@@ -227,6 +228,7 @@ mod tests {
             ("normal:-1:2", "the mean must not be below 0"),
             ("normal:1:-2", "the deviation must not be below 0"),
             ("lognormal:0:1", "the mean must be above 0"),
+            ("lognormal0:0:1", "the mean must be above 0"),
             ("uniform:0.5:0.1", "0.5 is above 0.1"),
             ("whole:uniform:0.5:2", "a whole number"),
             ("0.15s", "after whole: in whole seconds"),
@@ -245,6 +247,7 @@ mod tests {
     fn lengths_may_have_a_shape_and_bounds() {
         assert_eq!(length("normal:512:200:10:1024"), bounded(LengthShape::Normal(512.0, 200.0), 10, 1024));
         assert_eq!(length("lognormal:512.5:200"), bounded(LengthShape::LogNormal(512.5, 200.0), 1, MAX_TOKENS));
+        assert_eq!(length("lognormal0:50:20:10:90"), bounded(LengthShape::LogNormalFromZero(50.0, 20.0), 10, 90));
         assert_eq!(length("skew-normal:50:20:-4"), bounded(LengthShape::SkewNormal(50.0, 20.0, -4.0), 1, MAX_TOKENS));
         assert_eq!(length("Poisson:50:2:60"), bounded(LengthShape::Poisson(50.0), 2, 60));
         assert_eq!(length("uniform:5:9"), bounded(LengthShape::Uniform, 5, 9));

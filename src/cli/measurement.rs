@@ -88,7 +88,7 @@ pub struct MeasurementArgs {
 
     /// Ends the run early when too many requests fail, whatever --max-errors allows: `errors>10% over 5s` once the 5 s
     /// have passed, `errors>10% over 5s of 20` as soon as 20 requests have ended in that time, `consecutive>10` when
-    /// more than 10 fail in a row; repeat it for more. Default: off
+    /// more than 10 fail in a row; with >= that share or number is enough; repeat it for more. Default: off
     #[arg(long, value_name = "CONDITION", value_parser = stop_rule)]
     stop_on: Vec<StopRule>,
 

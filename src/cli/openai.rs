@@ -26,8 +26,8 @@ pub struct OpenAiArgs {
     endpoint: Option<String>,
 
     /// Generates payloads instead of --input-data: prompts of this many tokens, made of words. Normally distributed, or
-    /// as in `lognormal:MEAN:STDDEV[:MIN:MAX]` (also normal, skew-normal with a third number, poisson:MEAN,
-    /// uniform:MIN:MAX), or as recorded in `trace:FILE`, with its outputs, or the prompts of `dataset:FILE.json`, as
+    /// as in `lognormal:MEAN:STDDEV[:MIN:MAX]` (also lognormal0, which is not shifted to MIN, normal, skew-normal with a
+    /// third number, poisson:MEAN, uniform:MIN:MAX), or as recorded in `trace:FILE`, with its outputs, or the prompts of `dataset:FILE.json`, as
     /// long as its answers; `dataset:MIN:MAX:FILE.json` takes those of MIN to MAX tokens, a second pair bounds the answers. Default:
     /// off
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = prompt_length)]
@@ -97,11 +97,12 @@ pub struct OpenAiArgs {
     session_trace: Vec<TraceSource>,
 
     /// How --session-trace is replayed: `max-wait=15s` bounds pauses, `default-tokens=1000` outputs of unknown length,
-    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded` (Weka's:
-    /// recorded), `tools=forced` makes the model call the tools that were called (`free` leaves it to the model),
-    /// `tool-tokens=more` gives such calls room for 4096 tokens (`recorded` does not), `below-tokens=N` only replays sessions whose longest call is shorter, `first=N` only the first N, `sessions=N`
-    /// repeats sessions until there are N, and `model.RECORDED=NAME` asks another model than that of the run. For Weka's:
-    /// `idle-gap=60s` bounds the time between beginnings of calls (`none` keeps it), `think-time=false` takes pauses from the
+    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files and lines that cannot be used, `answers=live|recorded`
+    /// (Weka's: recorded), `tools=forced` makes the model call the tools that were called (`free` leaves it to the model),
+    /// `tool-tokens=more` gives such calls room for 4096 tokens (`recorded` does not), `below-tokens=N` only replays sessions
+    /// whose longest call is shorter, `first=N` only the first N, `sessions=N` repeats sessions until there are N,
+    /// `tags=repeated` begins those that are repeated with a text of their own, which no cache knows (`all` begins all so; Weka's
+    /// have their own texts anyway), and `model.RECORDED=NAME` asks another model than that of the run. For Weka's: `idle-gap=60s` bounds the time between beginnings of calls (`none` keeps it), `think-time=false` takes pauses from the
     /// times of calls and not from their think_time, `block-tokens=64` are in a block that has no size. Default: these
     #[arg(long, value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true,
         value_parser = trace_options)]
@@ -277,6 +278,7 @@ fn trace_options(text: &str) -> Result<TraceOptions, String> {
             "below-tokens" => options.below_tokens = Some(integer(value, 1, u64::MAX)?),
             "first" => options.first = Some(integer(value, 1, u64::from(u32::MAX))?),
             "sessions" => options.sessions = Some(integer(value, 1, u64::from(u32::MAX))?),
+            "tags" => options.tags_all = either(value, "tags are", ["all", "repeated"])?,
             "idle-gap" if value == "none" => options.idle_gap_ms = None,
             "idle-gap" => options.idle_gap_ms = Some(milliseconds(value)?),
             "think-time" => options.think_time = boolean(value)?,
@@ -304,7 +306,7 @@ fn model_name(setting: &str, name: &str) -> Result<ModelName, String> {
     let recorded = setting.strip_prefix("model.").ok_or_else(|| {
         format!(
             "'{setting}' is none of max-wait, default-tokens, errors, skip-invalid, answers, tools, tool-tokens, below-tokens, first, \
-             sessions, model.RECORDED, idle-gap, think-time, block-tokens"
+             sessions, tags, model.RECORDED, idle-gap, think-time, block-tokens"
         )
     })?;
     match recorded.is_empty() || name.is_empty() {

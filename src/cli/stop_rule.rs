@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::terms::StopRule;
 use crate::values::{integer, share, time};
 
-/// `errors>SHARE over TIME [of N]`, `consecutive>N`.
+/// `errors>SHARE over TIME [of N]`, `consecutive>N`, each also with `>=`.
 pub fn stop_rule(text: &str) -> Result<StopRule, String> {
     let rule = || {
         "it must be errors>SHARE over TIME, such as 'errors>10% over 5s', with 'of N' where N requests are needed, or \
-         consecutive>N for failures one after the other"
+         consecutive>N for failures one after the other (or >= instead of >)"
             .to_owned()
     };
     if let Some(failures) = in_a_row(text) {
@@ -17,6 +17,7 @@ pub fn stop_rule(text: &str) -> Result<StopRule, String> {
     }
     let (condition, window) = text.split_once(" over ").ok_or_else(rule)?;
     let (figure, part) = condition.split_once('>').ok_or_else(rule)?;
+    let (part, or_equal) = part.strip_prefix('=').map_or((part, false), |part| (part, true));
     let (over, least) = window.split_once(" of ").map_or((window, None), |(over, least)| (over, Some(least)));
     if !figure.trim().eq_ignore_ascii_case("errors") {
         return Err(rule());
@@ -24,6 +25,7 @@ pub fn stop_rule(text: &str) -> Result<StopRule, String> {
     let over = time(over.trim(), Duration::from_secs(1)).ok().filter(|over| *over >= Duration::from_millis(100));
     Ok(StopRule::Share {
         share: share(part.trim())?,
+        or_equal,
         over: over.ok_or("the time must be at least 100ms")?,
         least: least.map_or(Ok(0), |least| integer(least.trim(), 1, u64::MAX))?,
     })
@@ -51,10 +53,15 @@ mod tests {
     #[test]
     fn a_share_of_failures_within_a_time() {
         let rule = stop_rule("errors>10% over 5s").unwrap();
-        assert_eq!(rule, StopRule::Share { share: 0.1, over: Duration::from_secs(5), least: 0 });
+        let over = Duration::from_secs(5);
+        assert_eq!(rule, StopRule::Share { share: 0.1, or_equal: false, over, least: 0 });
         assert!(matches!(stop_rule("Errors > 0.5 over 500ms of 20"), Ok(StopRule::Share { least: 20, .. })));
         assert_eq!(stop_rule(&rule.to_string()), Ok(rule));
+        let all = stop_rule("errors >= 100% over 5s of 1").unwrap();
+        assert_eq!(all, StopRule::Share { share: 1.0, or_equal: true, over, least: 1 });
+        assert_eq!((stop_rule(&all.to_string()), &all.to_string()[..]), (Ok(all), "errors>=100% over 5s of 1"));
         for wrong in [
+            "errors=>10% over 5s",
             "",
             "errors>10%",
             "errors>10% over",

@@ -34,6 +34,8 @@ pub enum LengthShape {
     Normal(f64, f64),
     /// Log-normal, with mean and standard deviation; shifted to the smallest number.
     LogNormal(f64, f64),
+    /// The same from 0 on: numbers below the smallest become it.
+    LogNormalFromZero(f64, f64),
     /// Azzalini's skew-normal, with location, scale and shape.
     SkewNormal(f64, f64, f64),
     /// Poisson, with a mean.
@@ -60,9 +62,9 @@ impl TokenLength {
             LengthShape::LogNormal(mean, deviation) => {
                 // Where nothing of the mean is left, any number above the smallest would do.
                 let above = if mean > least { mean - least } else { 1.0 };
-                let variance = (1.0 + (deviation / above).powi(2)).ln();
-                least + (above.ln() - variance / 2.0 + normal * variance.sqrt()).exp()
+                least + log_normal(above, deviation, normal)
             }
+            LengthShape::LogNormalFromZero(mean, deviation) => log_normal(mean, deviation, normal),
             LengthShape::SkewNormal(location, scale, shape) => {
                 let delta = shape / (1.0 + shape * shape).sqrt();
                 let skewed = delta * normal + (1.0 - delta * delta).sqrt() * other_normal;
@@ -78,12 +80,19 @@ impl TokenLength {
     }
 }
 
+/// A draw from the log-normal distribution with this mean and standard deviation, made of a standard normal one.
+fn log_normal(mean: f64, deviation: f64, normal: f64) -> f64 {
+    let variance = (1.0 + (deviation / mean).powi(2)).ln();
+    (mean.ln() - variance / 2.0 + normal * variance.sqrt()).exp()
+}
+
 impl fmt::Display for TokenLength {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shape {
-            LengthShape::Normal(mean, _) | LengthShape::LogNormal(mean, _) | LengthShape::Poisson(mean) => {
-                write!(f, "{mean} words on average")
-            }
+            LengthShape::Normal(mean, _)
+            | LengthShape::LogNormal(mean, _)
+            | LengthShape::LogNormalFromZero(mean, _)
+            | LengthShape::Poisson(mean) => write!(f, "{mean} words on average"),
             LengthShape::SkewNormal(..) | LengthShape::Uniform => write!(f, "{} to {} words", self.least, self.most),
         }
     }
@@ -200,6 +209,7 @@ mod tests {
     fn every_shape_has_the_moments_that_are_asked_for() {
         near(moments(&draws(LengthShape::Normal(500.0, 50.0), 1, 10_000)), (500.0, 50.0));
         near(moments(&draws(LengthShape::LogNormal(500.0, 100.0), 10, 100_000)), (500.0, 100.0));
+        near(moments(&draws(LengthShape::LogNormalFromZero(500.0, 100.0), 1, 100_000)), (500.0, 100.0));
         near(moments(&draws(LengthShape::Poisson(400.0), 1, 10_000)), (400.0, 20.0));
         near(moments(&draws(LengthShape::Uniform, 1, 1000)), (500.5, 288.7));
         // Azzalini's distribution: mean = location + scale * delta * sqrt(2 / pi).
@@ -217,6 +227,15 @@ mod tests {
             assert!(all.iter().all(|length| (20.0..=80.0).contains(length)), "{shape:?}");
             assert!(all.contains(&80.0), "{shape:?}");
         }
+    }
+
+    #[test]
+    fn log_normal_lengths_begin_at_the_smallest_number_or_at_0() {
+        let at_least_of = |shape| draws(shape, 400, 100_000).iter().filter(|length| **length <= 400.0).count();
+        // Of the distribution around 500, 15 % are below 400, and become it; what is shifted to 400 is hardly there.
+        let found = at_least_of(LengthShape::LogNormalFromZero(500.0, 100.0)) as f64 / 20_000.0;
+        assert!((found - 0.146).abs() < 0.02, "{found}");
+        assert!(at_least_of(LengthShape::LogNormal(500.0, 100.0)) < 20);
     }
 
     fn pauses(shape: LengthShape, bounds: [u32; 2], unit_ms: u64) -> Vec<f64> {

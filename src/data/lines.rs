@@ -1,5 +1,5 @@
-//! Prompts from JSON Lines: one object or string a line. A string, and an object with a `text` or a `prompt` alone, become
-//! what the endpoint takes; an object that is a request's body is sent as it is.
+//! Prompts from JSON Lines: one object or string a line. A string, and an object with a `text`, a `text_input` (genai-perf's
+//! other name of it) or a `prompt` alone, become what the endpoint takes; an object that is a request's body is sent as it is.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ const RECORDED_LIMITS: [&str; 2] = ["output_tokens", "output_length"];
 const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// Members that tell a line from others, or when it was sent: servers refuse them.
 const NO_FIELDS: [&str; 4] = ["id", "session_id", "timestamp", "delay"];
+/// Members with a prompt's text.
+const TEXTS: [&str; 3] = ["text", "text_input", "prompt"];
 /// What a line is, for messages.
 const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
 /// Members by which lines of other tools are known, and what to do with them.
@@ -137,9 +139,12 @@ impl Lines {
         }
         let is_text = line.has_text("prompt");
         match (line.has("prompt"), self.form) {
-            (false, _) => false,
+            // Triton's generate endpoint takes it by this name.
+            (false, form) => form == PromptForm::Unknown && line.has_text("text_input") && !line.has_text("text"),
             (true, PromptForm::Prompt) if is_text => {
-                !line.has_text("text") && !RECORDED_LIMITS.iter().any(|name| line.has(name))
+                !line.has_text("text")
+                    && !line.has_text("text_input")
+                    && !RECORDED_LIMITS.iter().any(|name| line.has(name))
             }
             // Tokens, or several prompts, are of no other form; what an unknown endpoint takes is not ours to change.
             (true, form) => !is_text || form == PromptForm::Unknown,
@@ -148,10 +153,12 @@ impl Lines {
 
     /// The body of an object whose prompt is a text: all other members are fields of it.
     fn body(&mut self, mut line: Members) -> Result<Members, String> {
-        let member = if line.has_text("text") { "text" } else { "prompt" };
-        if !line.has_text(member) {
+        let Some(member) = TEXTS.into_iter().find(|name| line.has_text(name)) else {
             let other_form = OTHER_FORMS.iter().find(|(name, _)| line.has(name));
             return Err(other_form.map_or(NO_PROMPT.to_owned(), |(_, form)| format!("it is {form}")));
+        };
+        if member == "text" && line.has_text("text_input") {
+            return Err("it has a text and a text_input, and a line is one prompt: keep one".to_owned());
         }
         let text = line.take(member).unwrap_or_default();
         let text = from_str(&text).map_err(|error| format!("its {member} is no text: {}", fault_in_line(&error)))?;
@@ -378,6 +385,21 @@ mod tests {
         let mut lines = Lines::new(PromptForm::Prompt);
         lines.entry(line(&both())).unwrap();
         assert!(lines.warnings()[0].ends_with("not sent: prompt"));
+    }
+
+    #[test]
+    fn a_text_has_two_names_of_which_a_line_has_one() {
+        let line = || json!({"text_input": "hi", "output_tokens": 5});
+        let user = json!([{"role": "user", "content": "hi"}]);
+        assert_eq!(body(PromptForm::Messages, line()), json!({"messages": user, "max_tokens": 5}));
+        assert_eq!(body(PromptForm::Prompt, line()), json!({"prompt": "hi", "max_tokens": 5}));
+        assert_eq!(body(PromptForm::Unknown, line()), line(), "as Triton's generate endpoint takes it");
+        let both = json!({"prompt": "a", "text_input": "b"});
+        assert_eq!(body(PromptForm::Prompt, both), json!({"prompt": "b"}), "a text is sent, and not a prompt");
+        for form in [PromptForm::Messages, PromptForm::Unknown] {
+            let error = read(form, json!({"text_input": "a", "text": "b"})).unwrap_err();
+            assert!(error.contains("it has a text and a text_input"), "{error}");
+        }
     }
 
     #[test]

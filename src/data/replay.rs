@@ -62,7 +62,7 @@ pub struct TraceOptions {
     pub default_tokens: u64,
     /// Whether calls that failed are replayed, too.
     pub errors: bool,
-    /// Whether files that cannot be used are left out.
+    /// Whether files and rows that cannot be used are left out.
     pub skip_invalid: bool,
     /// Whether turns send what the server has answered, and not what was recorded; if absent, they do where the recording
     /// holds what was said.
@@ -77,6 +77,8 @@ pub struct TraceOptions {
     pub first: Option<u32>,
     /// How many sessions there are to be: those that were recorded are repeated; as recorded if absent.
     pub sessions: Option<u32>,
+    /// Whether every session with recorded texts begins with a text of its own, and not only a repeated one.
+    pub tags_all: bool,
     /// Models that are asked instead of recorded ones; the model of the run instead of all others.
     pub models: Vec<ModelName>,
     /// Longest time between the beginnings of two calls of a session in Weka's format, in milliseconds; any if absent.
@@ -101,6 +103,7 @@ impl Default for TraceOptions {
             below_tokens: None,
             first: None,
             sessions: None,
+            tags_all: false,
             models: Vec::new(),
             idle_gap_ms: Some(60_000),
             think_time: false,

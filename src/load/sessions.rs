@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::backend::{Request, SequencePosition, SlotId};
 use crate::clock::Stamp;
@@ -92,7 +93,7 @@ pub(super) fn spawn(
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
     let SessionLoop { concurrency, max_threads, .. } = shape;
-    let (begun, width) = (Arc::new(AtomicUsize::new(0)), shape.width());
+    let (begun, width) = (Arc::new(Mutex::new(Begun::default())), shape.width());
     for share in (ClosedLoop { concurrency: *concurrency, max_threads: *max_threads, synchronous: false }).shares() {
         let (begun, shape) = (Arc::clone(&begun), shape.clone());
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
@@ -102,14 +103,32 @@ pub(super) fn spawn(
     Ok(())
 }
 
+/// The sessions that have begun.
+#[derive(Default)]
+struct Begun {
+    count: usize,
+    /// When the next may begin, if that is later than the load.
+    next: Option<Stamp>,
+}
+
+impl Begun {
+    /// Counts one that begins now. After a backlog, the following ones are as far apart as ever: they do not catch up.
+    fn add(&mut self, now: Stamp, rate: Option<f64>) {
+        self.count += 1;
+        let Some(rate) = rate else { return };
+        let interval = Duration::try_from_secs_f64(1.0 / rate).unwrap_or(Duration::MAX);
+        self.next = Some(self.next.unwrap_or(now).plus_duration(interval).max(now));
+    }
+}
+
 /// What the workers play together.
 #[derive(Clone, Copy)]
 struct Script<'a> {
     shape: &'a SessionLoop,
     /// Limit on the turns of one session that are under way together.
     width: usize,
-    /// How many sessions any of the threads has begun.
-    begun: &'a AtomicUsize,
+    /// The sessions that any of the threads has begun.
+    begun: &'a Mutex<Begun>,
 }
 
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare, script: Script<'_>) -> Result<()> {
@@ -150,8 +169,8 @@ struct Running {
 
 struct Player<'a> {
     shape: &'a SessionLoop,
-    /// How many sessions any of the threads has begun.
-    begun: &'a AtomicUsize,
+    /// The sessions that any of the threads has begun.
+    begun: &'a Mutex<Begun>,
     /// How many this one plays at a time.
     most_at_once: usize,
     /// Whether all have begun.
@@ -235,16 +254,15 @@ impl Player<'_> {
     fn begin(&mut self, issuer: &Issuer<Rest<false>>) -> Stamp {
         let started = issuer.flight.control.started();
         while !self.all_begun && self.running.len() < self.most_at_once {
-            let next = self.begun.load(Ordering::Relaxed);
-            let after = self.shape.rate.map_or(0.0, |rate| next as f64 / rate);
-            let moment = started.plus_duration(Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX));
-            if Stamp::now() < moment {
+            let mut begun = self.begun.lock();
+            let now = Stamp::now();
+            let moment = begun.next.unwrap_or(started);
+            if now < moment {
                 return moment;
             }
-            if self.begun.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-                continue;
-            }
-            let index = self.shape.part.number(next);
+            let index = self.shape.part.number(begun.count);
+            begun.add(now, self.shape.rate);
+            drop(begun);
             let number = self.shape.first + index;
             if index >= self.shape.count || number >= self.shape.sessions.len() {
                 self.all_begun = true;
@@ -290,6 +308,21 @@ mod tests {
             delay: Duration::ZERO,
         };
         after.iter().map(turn).collect()
+    }
+
+    #[test]
+    fn sessions_do_not_catch_up_after_a_backlog() {
+        let ms = |count: u64| Stamp(count * 1_000_000);
+        let mut begun = Begun::default();
+        let mut next = |now| {
+            begun.add(ms(now), Some(10.0));
+            begun.next.unwrap()
+        };
+        assert_eq!([next(5), next(105), next(210)], [ms(105), ms(205), ms(305)], "a moment late is not later for all");
+        assert_eq!([next(900), next(900), next(1000)], [ms(900), ms(1000), ms(1100)]);
+        begun.next = None;
+        begun.add(ms(2000), None);
+        assert_eq!((begun.next, begun.count), (None, 7));
     }
 
     #[test]

@@ -47,12 +47,20 @@ impl<'a> Breaker<'a> {
             return false;
         }
         let mut state = self.state.borrow_mut();
+        if state.looks.is_empty() {
+            // What ends before the first look counts, too.
+            state.looks.push_back((now, (0, 0)));
+        }
         state.add(completed);
         for rule in self.rules.iter().filter(|_| !state.is_open) {
             let found = match *rule {
-                StopRule::Share { share, over, least } => {
-                    let found =
-                        state.within(over, least, now).filter(|(all, failed)| *failed as f64 > share * *all as f64);
+                StopRule::Share { share, or_equal, over, least } => {
+                    let is_broken = |(all, failed): &(u64, u64)| {
+                        // 3 of 30 are 0.1, but a tenth of 30 may be rounded to more than 3.
+                        let found = *failed as f64 / *all as f64;
+                        found > share || (or_equal && found >= share)
+                    };
+                    let found = state.within(over, least, now).filter(is_broken);
                     found.map(|(all, failed)| format!("{failed} of the latest {all} requests failed"))
                 }
                 StopRule::InARow { failures } => {
@@ -112,7 +120,7 @@ mod tests {
     use super::*;
 
     fn rule(least: u64) -> StopRule {
-        StopRule::Share { share: 0.1, over: Duration::from_secs(5), least }
+        StopRule::Share { share: 0.1, or_equal: false, over: Duration::from_secs(5), least }
     }
 
     /// Polls a load of 10 requests every 100 ms, of which `failed` returns how many fail; returns when it ended.
@@ -152,6 +160,18 @@ mod tests {
     fn enough_requests_need_no_more_time() {
         let at = ends(rule(60), 0, |_| 5).expect("it ends");
         assert!((5..9).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn a_share_may_be_reached_or_passed() {
+        let at_least = |share, least| StopRule::Share { share, or_equal: true, over: Duration::from_secs(5), least };
+        assert_eq!(ends(at_least(0.1, 60), 0, |_| 1), Some(5), "a tenth is enough");
+        assert_eq!(ends(at_least(1.0, 1), 0, |_| 10), Some(0), "so is the first look");
+        assert_eq!(ends(at_least(1.0, 1), 0, |_| 9), None);
+        assert_eq!(
+            ends(StopRule::Share { share: 1.0, or_equal: false, over: Duration::from_secs(5), least: 1 }, 0, |_| 10),
+            None
+        );
     }
 
     #[test]

@@ -117,8 +117,8 @@ pub fn has_scheduler(configuration: &Value) -> bool {
     schedulers.iter().any(|name| configuration.get(name).is_some_and(|scheduler| !scheduler.is_null()))
 }
 
-/// Makes a changed configuration consistent: forming larger batches needs a batcher, and its preferred sizes may not exceed
-/// the largest.
+/// Makes a changed configuration consistent: forming larger batches needs a batcher, its preferred sizes may not exceed
+/// the largest, and instances that are not on GPUs name none.
 fn complete(configuration: &mut Value, base: &Value) {
     let largest = configuration["max_batch_size"].as_u64().unwrap_or(0);
     let was = base["max_batch_size"].as_u64().unwrap_or(0);
@@ -137,6 +137,13 @@ fn complete(configuration: &mut Value, base: &Value) {
     let preferred = configuration.pointer_mut("/dynamic_batching/preferred_batch_size").and_then(Value::as_array_mut);
     if let Some(sizes) = preferred {
         sizes.retain(|size| !filled_in && size.as_u64().is_none_or(|size| size <= largest));
+    }
+    // The server fills in the GPUs of each group, and refuses them in a group of another kind.
+    let groups = configuration.get_mut("instance_group").and_then(Value::as_array_mut);
+    for group in groups.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if group.get("kind").is_some_and(|kind| *kind == json!("KIND_CPU") || *kind == json!("KIND_MODEL")) {
+            group.remove("gpus");
+        }
     }
 }
 
@@ -180,6 +187,17 @@ mod tests {
         let chosen = assignment(&pairs).configure(None, &filled);
         assert_eq!(chosen["dynamic_batching"]["preferred_batch_size"], json!([16]));
         assert_eq!(assignment(&[("max_batch_size", json!(8))]).configure(Some("other"), &base), base);
+    }
+
+    #[test]
+    fn groups_that_are_not_on_gpus_name_none() {
+        let base = json!({"instance_group": [{"count": 1, "kind": "KIND_GPU", "gpus": [0]}, {"kind": "KIND_GPU", "gpus": [1]}]});
+        for kind in ["KIND_CPU", "KIND_MODEL"] {
+            let moved = assignment(&[("instance_group[].kind", json!(kind))]).configure(None, &base);
+            assert_eq!(moved, json!({"instance_group": [{"count": 1, "kind": kind}, {"kind": kind}]}));
+        }
+        let stays = assignment(&[("instances", json!(2))]).configure(None, &base);
+        assert_eq!(stays["instance_group"][0]["gpus"], json!([0]));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A mapping of another program's configuration, read key by key; keys that are left are errors.
 
+use std::borrow::Cow;
+
 use crate::config::yaml::{Fault, Key, Node, Place, Value};
 
 /// The keys of a section that have not been read yet. A key with the value `null` counts as absent.
@@ -60,8 +62,7 @@ impl<'a> Fields<'a> {
     /// If the value is none.
     pub fn number(&mut self, key: &str, least: f64) -> Result<Option<f64>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
-        let number = text(node).and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
-        let number = number.filter(|number| *number >= least);
+        let number = text(node).and_then(decimal).filter(|number| *number >= least);
         number.map(Some).ok_or_else(|| self.misfit(key, node, &format!("a number of at least {least}")))
     }
 
@@ -83,7 +84,7 @@ impl<'a> Fields<'a> {
     /// If the value is none.
     pub fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
-        let number = text(node).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number >= least);
+        let number = text(node).and_then(whole).filter(|number| *number >= least);
         number.map(Some).ok_or_else(|| self.misfit(key, node, &format!("a whole number of at least {least}")))
     }
 
@@ -197,6 +198,24 @@ pub fn boolean(node: &Node) -> Option<bool> {
     }
 }
 
+/// A finite number as other programs read it: YAML 1.1 lets digits be in groups (`1_000`).
+pub fn decimal(text: &str) -> Option<f64> {
+    ungrouped(text).parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+/// A whole number of those, perhaps with decimals that are 0.
+pub fn whole(text: &str) -> Option<u64> {
+    let text = ungrouped(text);
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    whole.parse().ok().filter(|_| decimals.bytes().all(|digit| digit == b'0'))
+}
+
+/// A number without the marks between groups of its digits.
+fn ungrouped(text: &str) -> Cow<'_, str> {
+    let begins = text.trim_start_matches(['+', '-']).starts_with(|first: char| first.is_ascii_digit());
+    if begins && text.contains('_') { text.replace('_', "").into() } else { text.into() }
+}
+
 /// A scalar's text.
 pub fn text(node: &Node) -> Option<&str> {
     if let Value::Text(text) = &node.value { Some(text) } else { None }
@@ -204,4 +223,28 @@ pub fn text(node: &Node) -> Option<&str> {
 
 fn shown(node: &Node) -> String {
     text(node).map_or_else(|| node.kind().to_owned(), |text| format!("'{text}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_yaml_and_pydantic() {
+        for (text, wanted) in [
+            ("60", Some(60)),
+            ("60.0", Some(60)),
+            ("60.", Some(60)),
+            ("1_000", Some(1000)),
+            ("1_000.00", Some(1000)),
+            ("60.5", None),
+            ("-60", None),
+            ("_60", None),
+            ("60.0.0", None),
+            ("sixty", None),
+        ] {
+            assert_eq!(whole(text), wanted, "{text}");
+        }
+        assert_eq!(["1_000.5", "-1_0", "_1", "inf"].map(decimal), [Some(1000.5), Some(-10.0), None, None]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The calls of a recorded session: what each sent, what it got, and when.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::{Timestamp, civil, tz::TimeZone};
@@ -76,11 +76,14 @@ impl Call {
     }
 }
 
-/// The calls among spans, in the order in which they began; `errors` keeps those that failed.
+/// How many parts of messages are not sent, by their types: pictures, files, what a model thought.
+pub(super) type UnsentParts = BTreeMap<String, u64>;
+
+/// The calls among spans, in the order in which they began; `errors` keeps those that failed. Adds to `unsent`.
 ///
 /// # Errors
 /// What is wrong with a span.
-pub(super) fn of_spans(spans: &[Value], errors: bool) -> Result<Vec<Call>, String> {
+pub(super) fn of_spans(spans: &[Value], errors: bool, unsent: &mut UnsentParts) -> Result<Vec<Call>, String> {
     let mut spans: Vec<&Value> = spans.iter().filter(|span| is_call(span, errors)).collect();
     let id = |span: &Value| span["span_id"].as_str().unwrap_or_default().to_owned();
     spans.sort_by_key(|span| id(span));
@@ -90,7 +93,7 @@ pub(super) fn of_spans(spans: &[Value], errors: bool) -> Result<Vec<Call>, Strin
     });
     let mut calls = spans
         .into_iter()
-        .map(|span| call(span).map_err(|rule| format!("the span '{}': {rule}", id(span))))
+        .map(|span| call(span, unsent).map_err(|rule| format!("the span '{}': {rule}", id(span))))
         .collect::<Result<Vec<_>, String>>()?;
     calls.sort_by_key(|call| call.start_ms);
     Ok(calls)
@@ -101,18 +104,28 @@ fn is_call(span: &Value, errors: bool) -> bool {
     let is_chat = attributes["gen_ai.operation.name"] == "chat"
         || span["name"].as_str().is_some_and(|name| name.starts_with("chat "));
     let has_failed = span["status"]["code"] == 2;
-    is_chat && !attributes["gen_ai.input.messages"].is_null() && (errors || !has_failed)
+    is_chat && !is_empty(&attributes["gen_ai.input.messages"]) && (errors || !has_failed)
 }
 
-fn call(span: &Value) -> Result<Call, String> {
+/// Whether a list of messages has none: tables have a column for it, which spans of other kinds leave empty.
+fn is_empty(messages: &Value) -> bool {
+    match messages {
+        Value::Null => true,
+        Value::String(text) => matches!(text.trim(), "" | "[]"),
+        other => other.as_array().is_some_and(Vec::is_empty),
+    }
+}
+
+fn call(span: &Value, unsent: &mut UnsentParts) -> Result<Call, String> {
     let attributes = &span["attributes"];
     let time = |key: &str| moment(&span[key]).ok_or_else(|| format!("'{key}' is no time"));
     let start_ms = time("start_time")?;
     let end_ms = if span["end_time"].is_null() { start_ms } else { time("end_time")? };
     let list = list(&attributes["gen_ai.input.messages"]).ok_or("gen_ai.input.messages is no list of messages")?;
-    let messages = list.iter().map(|recorded| message(recorded).map(Arc::new)).collect::<Result<Vec<_>, String>>()?;
-    let answer = answer(attributes)?.map(Arc::new);
-    let number = |keys: [&str; 2]| keys.iter().find_map(|key| attributes[*key].as_u64());
+    let read = |recorded| message(recorded, unsent).map(Arc::new);
+    let messages = list.iter().map(read).collect::<Result<Vec<_>, String>>()?;
+    let answer = answer(attributes, unsent)?.map(Arc::new);
+    let number = |keys: [&str; 2]| keys.iter().find_map(|key| tokens(&attributes[*key]));
     let counted = number(["gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens"]);
     let estimated = || answer.as_ref().map_or(0, |answer| (answer.text.chars().count() / TOKEN_CHARS).max(1) as u64);
     let tools = self::list(&attributes["gen_ai.tool.definitions"]).filter(|tools| !tools.is_empty());
@@ -132,6 +145,15 @@ fn call(span: &Value) -> Result<Call, String> {
         messages,
         answer,
     })
+}
+
+/// A number of tokens, which exporters also write with decimals or as a text.
+fn tokens(value: &Value) -> Option<u64> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok()?,
+        other => other.as_f64()?,
+    };
+    (number >= 0.0).then_some(number as u64)
 }
 
 /// Milliseconds since 1970, of an ISO 8601 time, in UTC if it names no zone, or of a number of nanoseconds.
@@ -166,20 +188,20 @@ fn tool(definition: &Value) -> Value {
     }
 }
 
-fn answer(attributes: &Value) -> Result<Option<Message>, String> {
+fn answer(attributes: &Value, unsent: &mut UnsentParts) -> Result<Option<Message>, String> {
     let text = OUTPUTS.iter().find_map(|key| attributes[*key].as_str());
     if let Some(text) = text {
-        return message(&json!({ "role": "assistant", "content": text })).map(Some);
+        return message(&json!({ "role": "assistant", "content": text }), unsent).map(Some);
     }
     match list(&attributes["gen_ai.output.messages"]).unwrap_or_default().as_slice() {
         [] => Ok(None),
-        [recorded] => message(recorded).map(Some),
+        [recorded] => message(recorded, unsent).map(Some),
         several => Err(format!("gen_ai.output.messages has {} messages, and an answer is one", several.len())),
     }
 }
 
 /// A message in any of the forms in which they are recorded, in OpenAI's.
-fn message(recorded: &Value) -> Result<Message, String> {
+fn message(recorded: &Value, unsent: &mut UnsentParts) -> Result<Message, String> {
     let role = recorded["role"].as_str().unwrap_or("assistant");
     let role = if role == "developer" { "system" } else { role };
     let parts = recorded["parts"].as_array().or(recorded["content"].as_array());
@@ -194,9 +216,11 @@ fn message(recorded: &Value) -> Result<Message, String> {
             Some("tool_call_response" | "tool_result") => {
                 wire["role"] = json!("tool");
                 tool_id = tool_id.or(part["id"].as_str()).or(part["tool_use_id"].as_str());
-                content.push(flat(part.get("result").or(part.get("content")).unwrap_or(&Value::Null)));
+                let results = ["result", "response", "content"].iter().find_map(|key| part.get(*key));
+                content.push(flat(results.unwrap_or(&Value::Null)));
             }
-            _ => content.push(flat(part.get("text").or(part.get("content")).unwrap_or(part))),
+            None | Some("text" | "input_text" | "output_text") => content.push(said(part)),
+            Some(other) => *unsent.entry(other.to_owned()).or_default() += 1,
         }
     }
     let content = content.concat();
@@ -231,11 +255,79 @@ fn flat(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .map(|part| flat(part.get("text").or(part.get("content")).unwrap_or(part)))
-            .collect::<Vec<_>>()
-            .concat(),
+        Value::Array(parts) => parts.iter().map(said).collect(),
         other => other.to_string(),
+    }
+}
+
+/// The text of a part; none of one that holds something else, such as a picture, whose data are no words.
+fn said(part: &Value) -> String {
+    match part {
+        Value::Object(members) => members.get("text").or(members.get("content")).map(flat).unwrap_or_default(),
+        other => flat(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call with these attributes besides.
+    fn calls(attributes: Value) -> (Vec<Call>, UnsentParts) {
+        let mut span = json!({ "span_id": "s", "name": "chat m", "start_time": 0, "attributes": attributes });
+        let messages = &mut span["attributes"]["gen_ai.input.messages"];
+        if messages.is_null() {
+            *messages = json!([{ "role": "user", "content": "q" }]);
+        }
+        let mut unsent = UnsentParts::new();
+        (of_spans(&[span], true, &mut unsent).unwrap(), unsent)
+    }
+
+    #[test]
+    fn only_what_was_said_becomes_text() {
+        let parts = json!([
+            { "type": "reasoning", "content": "hmm" },
+            { "type": "text", "content": "see " },
+            { "type": "blob", "modality": "image", "content": "AAAA" },
+            { "type": "uri", "uri": "https://x/y.png" },
+            { "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } },
+            { "type": "image_url", "image_url": { "url": "data:image/png;base64,BBBB" } },
+            { "type": "text", "content": [{ "text": "this" }, { "image": "AAAA" }] },
+        ]);
+        for key in ["parts", "content"] {
+            let (calls, unsent) = calls(json!({ "gen_ai.input.messages": [{ "role": "user", key: parts }] }));
+            let message = &calls[0].messages[0];
+            assert_eq!((message.text.as_str(), &message.wire["content"]), ("see this", &json!("see this")), "{key}");
+            let found: Vec<(&str, u64)> = unsent.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+            assert_eq!(found, [("blob", 1), ("image_url", 2), ("reasoning", 1), ("uri", 1)]);
+        }
+    }
+
+    #[test]
+    fn results_of_tools_are_the_text_in_them() {
+        let result = json!([{ "type": "text", "text": "12 files" }, { "type": "image", "source": { "data": "AAAA" } }]);
+        for key in ["result", "response", "content"] {
+            let part = json!({ "type": "tool_call_response", "id": "t", key: result });
+            let (calls, unsent) = calls(json!({ "gen_ai.input.messages": [{ "role": "user", "parts": [part] }] }));
+            let wanted = json!({ "role": "tool", "content": "12 files", "tool_call_id": "t" });
+            assert_eq!((&calls[0].messages[0].wire, unsent.len()), (&wanted, 0), "{key}");
+        }
+    }
+
+    #[test]
+    fn token_counts_may_have_decimals_or_be_texts() {
+        for (value, wanted) in [(json!(128), 128), (json!(128.0), 128), (json!("128"), 128), (json!(" 128.0"), 128)] {
+            let (calls, _) = calls(json!({ "gen_ai.usage.output_tokens": value, "gen_ai.usage.input_tokens": value }));
+            assert_eq!((calls[0].tokens, calls[0].all_tokens), (wanted, 2 * wanted), "{value}");
+        }
+        let (calls, _) = calls(json!({ "gen_ai.usage.output_tokens": "many", "gen_ai.output.text": "8 letters" }));
+        assert_eq!(calls[0].tokens, 2, "estimated");
+    }
+
+    #[test]
+    fn spans_without_messages_are_no_calls() {
+        for empty in [json!(""), json!([]), json!("[]"), json!(" ")] {
+            assert!(calls(json!({ "gen_ai.input.messages": empty })).0.is_empty(), "{empty}");
+        }
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::session_trace::call::of_spans;
+    use crate::session_trace::call::{UnsentParts, of_spans};
 
     fn span(id: &str, seconds: Range<&str>, messages: &[(&str, &str)], answer: &str) -> Value {
         let message = |(role, content): &(&str, &str)| json!({ "role": role, "content": content });
@@ -127,7 +127,7 @@ mod tests {
             span("c", "02.6".."05", &[("user", "q"), ("assistant", "one"), ("user", "right")], "three"),
             span("d", "06".."07", &[("user", "sum"), ("assistant", "two"), ("assistant", "three")], "four"),
         ];
-        let calls = of_spans(&spans, true).unwrap();
+        let calls = of_spans(&spans, true, &mut UnsentParts::new()).unwrap();
         let found = links(&calls, true);
         let link = |after: &[u32], wait_ms, answers: &[(usize, u32)]| Link {
             after: after.to_vec(),
@@ -152,7 +152,7 @@ mod tests {
             span("b", "01".."03", &[("user", "y")], "two"),
             span("c", "02.1".."04", &[("user", "z")], "three"),
         ];
-        let calls = of_spans(&spans, true).unwrap();
+        let calls = of_spans(&spans, true, &mut UnsentParts::new()).unwrap();
         let after: Vec<Vec<u32>> = links(&calls, true).into_iter().map(|link| link.after).collect();
         assert_eq!(after, [vec![], vec![], vec![0]]);
     }

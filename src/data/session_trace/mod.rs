@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 use crate::documents::{Documents, TurnOf};
 use crate::error::{Error, Result};
 use crate::replay::{SessionTrace, TraceOptions, TraceSource};
+use crate::seed::{self, Purpose};
 use crate::session_trace::call::Call;
 use crate::session_trace::graph::{Link, links};
-use crate::session_trace::read::{files, sessions};
+use crate::session_trace::read::{Read, files, sessions};
 use crate::session_trace::rebuild::{Session, Texts};
 use crate::session_trace::weka::Trace;
 use crate::steps::{Loaded, Target};
@@ -25,6 +26,8 @@ use crate::tokenizer::Tokenizer;
 
 /// Fewest output tokens where a call is to end in calls of tools, which a cut answer cannot hold.
 const TOOL_TOKENS: u64 = 4096;
+/// How many of the rows and files that are left out are named.
+const MOST_NAMED: usize = 5;
 
 /// A session as it was recorded.
 enum Recorded {
@@ -49,8 +52,12 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
     for number in 0..count {
         let recorded = &sessions[number % sessions.len()];
         let repetition = (number / sessions.len()) as u64;
+        let mut tag = None;
         let (calls, is_live) = match recorded {
-            Recorded::Calls(calls) => (Cow::Borrowed(calls.as_slice()), true),
+            Recorded::Calls(calls) => {
+                tag = (repetition > 0 || options.tags_all).then(|| self::tag(target.spec.seed, number as u64));
+                (Cow::Borrowed(calls.as_slice()), true)
+            }
             Recorded::Blocks(trace) => {
                 let (name, shares_blocks) = (trace.id.as_str(), trace.shares_blocks());
                 let session = Session { seed: target.spec.seed, name, shares_blocks, repetition };
@@ -60,8 +67,8 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
                 (Cow::Owned(calls), false)
             }
         };
-        let session =
-            Turns { name: number.to_string(), calls: &calls, is_live: options.live_answers.unwrap_or(is_live) };
+        let is_live = options.live_answers.unwrap_or(is_live);
+        let session = Turns { name: number.to_string(), calls: &calls, tag, is_live };
         session.write(&mut out, options, &target.model.id.name)?;
     }
     let is_rebuilt = sessions.iter().any(|session| matches!(session, Recorded::Blocks(_)));
@@ -80,29 +87,54 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
 
 /// The sessions of all files; what was left out is said in `warnings`.
 fn all(sources: &[TraceSource], options: &TraceOptions, warnings: &mut Vec<String>) -> Result<Vec<Recorded>> {
-    let (mut found, mut left_out, mut names) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut found = Read::default();
     let most = options.first.map_or(usize::MAX, |first| first as usize);
     for source in sources {
         for path in files(&source.path)? {
-            if found.len() >= most {
+            if found.sessions.len() >= most {
                 break;
             }
-            match sessions(&path, source.format, options, most - found.len()) {
+            match sessions(&path, source.format, options, most - found.sessions.len()) {
                 Ok(read) => {
-                    left_out.extend(read.left_out.iter().map(|rule| format!("{} ({rule})", path.display())));
-                    found.extend(read.sessions);
+                    found.left_out.extend(read.left_out.iter().map(|rule| format!("{} ({rule})", path.display())));
+                    found.sessions.extend(read.sessions);
+                    found.add_unsent(read.unsent);
                 }
-                Err(rule) if options.skip_invalid => left_out.push(format!("{} ({rule})", path.display())),
+                Err(rule) if options.skip_invalid => found.left_out.push(format!("{} ({rule})", path.display())),
                 Err(rule) => return Err(Error::input(format!("--session-trace '{}': {rule}", path.display()))),
             }
         }
     }
-    let left_out = left_out.join(", ");
-    if found.is_empty() {
+    let left_out = named(&found.left_out);
+    if found.sessions.is_empty() {
         let skipped = if left_out.is_empty() { String::new() } else { format!(": {left_out}") };
         return Err(Error::input(format!("--session-trace: there is no session in its files{skipped}")));
     }
-    for recorded in &found {
+    check_names(&found.sessions)?;
+    if !left_out.is_empty() {
+        warnings.push(format!("--session-trace: left out {left_out}"));
+    }
+    if !found.unsent.is_empty() {
+        let kinds: Vec<String> = found.unsent.iter().map(|(kind, count)| format!("{count} of {kind}")).collect();
+        let rule = "only texts and calls of tools are sent, so prompts are shorter than recorded";
+        warnings.push(format!("--session-trace: left out parts of messages: {}; {rule}", kinds.join(", ")));
+    }
+    Ok(found.sessions)
+}
+
+/// What is said of things of which there may be many: the first, and how many more there are.
+fn named(all: &[String]) -> String {
+    let first = all.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(MOST_NAMED) {
+        0 => first,
+        more => format!("{}: {first}, and {more} more", all.len()),
+    }
+}
+
+/// Refuses a trace that is there twice.
+fn check_names(sessions: &[Recorded]) -> Result<()> {
+    let mut names = HashSet::new();
+    for recorded in sessions {
         if let Recorded::Blocks(trace) = recorded
             && !names.insert(&trace.id)
         {
@@ -111,16 +143,31 @@ fn all(sources: &[TraceSource], options: &TraceOptions, warnings: &mut Vec<Strin
             return Err(Error::input(format!("--session-trace: the trace '{}' {rule}", trace.id)));
         }
     }
-    if !left_out.is_empty() {
-        warnings.push(format!("--session-trace: left out {left_out}"));
+    Ok(())
+}
+
+/// A text that no other session has, in the form of inference-perf's (`replay_graph_session_datagen.py`).
+fn tag(seed: u64, session: u64) -> String {
+    format!("[SESS:{:016x}]", seed::hash(seed::derive(seed, Purpose::Conversations), session))
+}
+
+/// Lets messages begin with a tag, so that a server has none of them in its cache from another session. It stands in the
+/// first that is sent as it is recorded.
+fn put_before(tag: &str, messages: &mut [Value]) {
+    let Some(message) = messages.iter_mut().find(|message| message.get("answer_of").is_none()) else { return };
+    match &mut message["content"] {
+        Value::String(text) => *text = format!("{tag} {text}"),
+        Value::Array(parts) => parts.insert(0, json!({ "type": "text", "text": tag })),
+        nothing => *nothing = json!(tag),
     }
-    Ok(found)
 }
 
 /// The turns of a session.
 struct Turns<'a> {
     name: String,
     calls: &'a [Call],
+    /// What its prompts begin with, if they are not sent as they were recorded.
+    tag: Option<String>,
     /// Whether they send what the server has answered.
     is_live: bool,
 }
@@ -131,6 +178,9 @@ impl Turns<'_> {
             let mut messages: Vec<Value> = call.messages.iter().map(|message| message.wire.clone()).collect();
             for (at, turn) in answers {
                 messages[at]["answer_of"] = json!(turn);
+            }
+            if let Some(tag) = &self.tag {
+                put_before(tag, &mut messages);
             }
             let asked = options.models.iter().find(|model| model.recorded == call.model);
             let model = asked.map_or(model, |model| &model.name);
@@ -154,5 +204,46 @@ impl Turns<'_> {
             )?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_stands_before_the_first_message_that_is_not_answered_live() {
+        let tagged = |mut messages: Value| {
+            put_before("[T]", messages.as_array_mut().unwrap());
+            messages
+        };
+        for (content, wanted) in [
+            (json!("hi"), json!("[T] hi")),
+            (
+                json!([{ "type": "text", "text": "hi" }]),
+                json!([{ "type": "text", "text": "[T]" }, { "type": "text", "text": "hi" }]),
+            ),
+            (Value::Null, json!("[T]")),
+        ] {
+            let answer = json!({ "role": "assistant", "content": "yes", "answer_of": 0 });
+            let found =
+                tagged(json!([answer, { "role": "user", "content": content }, { "role": "user", "content": "x" }]));
+            assert_eq!((&found[0], &found[1]["content"], &found[2]["content"]), (&answer, &wanted, &json!("x")));
+        }
+        assert_eq!(tagged(json!([])), json!([]));
+    }
+
+    #[test]
+    fn tags_are_those_of_a_session_and_a_seed() {
+        assert_eq!(tag(1, 2), tag(1, 2));
+        assert!(tag(1, 2) != tag(1, 3) && tag(1, 2) != tag(2, 2));
+        assert_eq!(tag(1, 2).len(), "[SESS:]".len() + 16);
+    }
+
+    #[test]
+    fn many_things_are_named_by_the_first() {
+        let all: Vec<String> = (0..7).map(|number| number.to_string()).collect();
+        assert_eq!(named(&all), "7: 0, 1, 2, 3, 4, and 2 more");
+        assert_eq!(named(&all[..2]), "0, 1");
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Deserializer, Value, json};
+use serde_json::{Deserializer, Value};
 
 use crate::error::{Error, Result};
 use crate::replay::{TraceFormat, TraceOptions};
 use crate::session_trace::Recorded;
-use crate::session_trace::call::{self, Call};
+use crate::session_trace::call::{self, UnsentParts};
 use crate::session_trace::weka::Trace;
 use crate::text::{fault_in_line, read_text};
 
@@ -19,11 +19,23 @@ use crate::text::{fault_in_line, read_text};
 const MAX_BYTES: u64 = 4 << 30;
 
 /// What a file holds.
+#[derive(Default)]
 pub(super) struct Read {
     /// Its sessions.
     pub(super) sessions: Vec<Recorded>,
-    /// What is wrong with lines that were left out.
+    /// What is wrong with rows that were left out.
     pub(super) left_out: Vec<String>,
+    /// Parts of the sessions' messages that are not sent.
+    pub(super) unsent: UnsentParts,
+}
+
+impl Read {
+    /// Adds to the parts that are not sent.
+    pub(super) fn add_unsent(&mut self, more: UnsentParts) {
+        for (kind, count) in more {
+            *self.unsent.entry(kind).or_default() += count;
+        }
+    }
 }
 
 /// The files of a path, in the order of their names.
@@ -79,38 +91,122 @@ fn recognised(text: &str) -> Option<TraceFormat> {
     }
 }
 
-/// Sessions of OpenTelemetry spans.
+/// Sessions of OpenTelemetry spans: each row is one, or, if rows are spans, all are one. Rows are lines, of which none after
+/// the last that is wanted is read, or in one value.
 fn spans(text: &str, options: &TraceOptions, most: usize) -> Result<Read, String> {
-    let rows: Vec<Value> = match serde_json::from_str(text) {
-        Ok(Value::Array(rows)) => rows,
-        Ok(row) => vec![row],
-        Err(whole) => {
-            let lines = text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str);
-            lines.collect::<Result<_, _>>().map_err(|_| format!("it is not JSON: {whole}"))?
+    let mut found = Spans { options, most, read: Read::default(), loose: Vec::new(), has_calls: false };
+    match lines(text) {
+        Some(lines) => {
+            for (number, line) in lines {
+                let row =
+                    serde_json::from_str(line).map_err(|error| format!("it is not JSON: {}", fault_in_line(&error)));
+                if !found.take(row, || format!("line {number}"))? {
+                    break;
+                }
+            }
         }
-    };
-    // A list of spans is one session.
-    let rows = if rows.iter().all(|row| row.get("span_id").is_some()) { vec![json!({ "spans": rows })] } else { rows };
-    let calls = |row: &Value| {
-        let spans = row.get("spans").map(|spans| match spans {
-            Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
-            other => other.clone(),
-        });
-        let Some(Value::Array(spans)) = spans else { return Err("it has no list of 'spans'".to_owned()) };
-        call::of_spans(&spans, options.errors)
-    };
-    let sessions = rows.iter().map(calls).collect::<Result<Vec<_>, String>>()?;
-    let is_short = |calls: &Vec<Call>| {
-        let longest = calls.iter().map(|call| call.all_tokens).max();
-        options.below_tokens.is_none_or(|most| longest.is_some_and(|longest| longest < most))
-    };
-    let sessions: Vec<_> = sessions.into_iter().filter(|calls| !calls.is_empty()).collect();
-    let rule = "none of its spans is a call of a language model (gen_ai.operation.name chat, gen_ai.input.messages)";
-    if sessions.is_empty() {
-        return Err(rule.to_owned());
+        None => match serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))? {
+            Value::Array(rows) => {
+                for (number, row) in (1..).zip(rows) {
+                    if !found.take(Ok(row), || format!("row {number}"))? {
+                        break;
+                    }
+                }
+            }
+            row => found.whole(row)?,
+        },
     }
-    let sessions = sessions.into_iter().filter(is_short).take(most).map(Recorded::Calls).collect();
-    Ok(Read { sessions, left_out: Vec::new() })
+    found.done()
+}
+
+/// Sessions of spans, as they are read.
+struct Spans<'a> {
+    options: &'a TraceOptions,
+    /// How many sessions are wanted.
+    most: usize,
+    read: Read,
+    /// Rows that are spans themselves.
+    loose: Vec<Value>,
+    has_calls: bool,
+}
+
+impl Spans<'_> {
+    /// Takes a row of that name. Returns whether another one is wanted.
+    ///
+    /// # Errors
+    /// What is wrong with it, unless such rows are left out.
+    fn take(&mut self, row: Result<Value, String>, name: impl Fn() -> String) -> Result<bool, String> {
+        let taken = match row {
+            Ok(row) if row.get("span_id").is_some() => {
+                self.loose.push(row);
+                Ok(())
+            }
+            Ok(row) => self.session(row),
+            Err(rule) => Err(rule),
+        };
+        match taken {
+            Ok(()) => Ok(self.read.sessions.len() < self.most),
+            Err(rule) if self.options.skip_invalid => {
+                self.read.left_out.push(format!("{}: {rule}", name()));
+                Ok(true)
+            }
+            Err(rule) => Err(format!("{}: {rule}", name())),
+        }
+    }
+
+    /// Takes a row that is the whole file.
+    fn whole(&mut self, row: Value) -> Result<(), String> {
+        if row.get("span_id").is_some() {
+            self.loose.push(row);
+            return Ok(());
+        }
+        self.session(row)
+    }
+
+    /// Takes the session of a row.
+    fn session(&mut self, mut row: Value) -> Result<(), String> {
+        let spans = match row.get_mut("spans").map(Value::take) {
+            Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::Null),
+            other => other.unwrap_or(Value::Null),
+        };
+        let Value::Array(spans) = spans else { return Err("it has no list of 'spans'".to_owned()) };
+        self.add(&spans)
+    }
+
+    fn add(&mut self, spans: &[Value]) -> Result<(), String> {
+        let mut unsent = UnsentParts::new();
+        let calls = call::of_spans(spans, self.options.errors, &mut unsent)?;
+        let Some(longest) = calls.iter().map(|call| call.all_tokens).max() else { return Ok(()) };
+        self.has_calls = true;
+        if self.options.below_tokens.is_none_or(|bound| longest < bound) && self.read.sessions.len() < self.most {
+            self.read.sessions.push(Recorded::Calls(calls));
+            self.read.add_unsent(unsent);
+        }
+        Ok(())
+    }
+
+    fn done(mut self) -> Result<Read, String> {
+        let loose = std::mem::take(&mut self.loose);
+        self.add(&loose)?;
+        let rule =
+            "none of its spans is a call of a language model (gen_ai.operation.name chat, gen_ai.input.messages)";
+        match self.has_calls || !self.read.left_out.is_empty() {
+            true => Ok(self.read),
+            false => Err(rule.to_owned()),
+        }
+    }
+}
+
+/// The lines of a text and their numbers, if each of them is a value; nothing if the text is one, which may have many lines.
+fn lines(text: &str) -> Option<impl Iterator<Item = (usize, &str)>> {
+    let filled = || (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let is_whole = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    // The first line may be one that cannot be used.
+    let is_row = |line: &str| line.trim_start().starts_with('{') && is_whole(line);
+    let has_rows = || !is_whole(text) && filled().any(|(_, line)| is_row(line));
+    let first = filled().next();
+    let is_list = text.trim_start().starts_with('[');
+    (!is_list && (first.is_some_and(|(_, line)| is_whole(line)) || has_rows())).then(filled)
 }
 
 /// Sessions in Weka's format. They are large, so lines are read one by one, and none after the last that is wanted.
@@ -123,26 +219,28 @@ fn traces(text: &str, options: &TraceOptions, most: usize) -> Result<Read, Strin
         }
         Ok::<_, String>(sessions.len() < most)
     };
-    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).peekable();
-    let is_whole = |line: &str| serde_json::from_str::<IgnoredAny>(line).is_ok();
-    if text.trim_start().starts_with('[') {
-        for trace in serde_json::from_str::<Vec<Trace>>(text).map_err(unusable)? {
-            keep(trace)?;
+    match lines(text) {
+        None if text.trim_start().starts_with('[') => {
+            for trace in serde_json::from_str::<Vec<Trace>>(text).map_err(unusable)? {
+                keep(trace)?;
+            }
         }
-    } else if !lines.peek().is_some_and(|(_, line)| is_whole(line)) {
-        keep(serde_json::from_str(text).map_err(unusable)?)?;
-    } else {
-        for (number, line) in lines {
-            let trace = serde_json::from_str(line).map_err(|error| unusable(fault_in_line(&error)));
-            match trace.and_then(&mut keep) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(rule) if options.skip_invalid => left_out.push(format!("line {number}: {rule}")),
-                Err(rule) => return Err(format!("line {number}: {rule}")),
+        None => {
+            keep(serde_json::from_str(text).map_err(unusable)?)?;
+        }
+        Some(lines) => {
+            for (number, line) in lines {
+                let trace = serde_json::from_str(line).map_err(|error| unusable(fault_in_line(&error)));
+                match trace.and_then(&mut keep) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(rule) if options.skip_invalid => left_out.push(format!("line {number}: {rule}")),
+                    Err(rule) => return Err(format!("line {number}: {rule}")),
+                }
             }
         }
     }
-    Ok(Read { sessions, left_out })
+    Ok(Read { sessions, left_out, ..Read::default() })
 }
 
 fn unusable(rule: impl Display) -> String {
@@ -151,6 +249,8 @@ fn unusable(rule: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn read(text: &str, format: TraceFormat, options: &TraceOptions, most: usize) -> Result<Read, String> {
@@ -162,6 +262,22 @@ mod tests {
 
     fn trace(id: &str, input: u64) -> Value {
         json!({ "id": id, "requests": [{ "t": 0, "type": "n", "in": input, "out": 10, "hash_ids": [1] }] })
+    }
+
+    fn span(question: &str) -> Value {
+        let messages = json!([{ "role": "user", "content": question }]).to_string();
+        json!({ "span_id": "s", "name": "chat m", "start_time": 0, "attributes": { "gen_ai.input.messages": messages } })
+    }
+
+    /// What the first call of each session asks.
+    fn questions(read: &Read) -> Vec<&str> {
+        fn question(recorded: &Recorded) -> &str {
+            match recorded {
+                Recorded::Blocks(_) => "blocks",
+                Recorded::Calls(calls) => &calls[0].messages[0].text,
+            }
+        }
+        read.sessions.iter().map(question).collect()
     }
 
     fn names(read: &Read) -> Vec<&str> {
@@ -201,8 +317,53 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_spans_are_judged_one_by_one() {
+        let lenient = TraceOptions { skip_invalid: true, ..TraceOptions::default() };
+        let strict = TraceOptions::default();
+        let otel = |text: &str, options, most| read(text, TraceFormat::OpenTelemetry, options, most);
+        let row = |question: &str| json!({ "spans": [span(question)] });
+        let no_time = json!({ "spans": [{ "span_id": "t", "name": "chat m", "attributes": span("x")["attributes"] }] });
+        let lines = format!("{}\n{{\"spans\": 1}}\n\n{{\n{no_time}\n{}\n", row("a"), row("b"));
+        let found = otel(&lines, &lenient, 9).unwrap();
+        assert_eq!(questions(&found), ["a", "b"]);
+        let wanted = [
+            "line 2: it has no list of 'spans'",
+            "line 4: it is not JSON: ",
+            "line 5: the span 't': 'start_time' is no time",
+        ];
+        assert!(
+            found.left_out.iter().zip(wanted).all(|(found, wanted)| found.starts_with(wanted)),
+            "{:?}",
+            found.left_out
+        );
+        assert_eq!(found.left_out.len(), wanted.len());
+        let message = otel(&lines, &strict, 9).err().unwrap();
+        assert!(message.starts_with("line 2: it has no list of 'spans'"), "{message}");
+        assert_eq!(questions(&otel(&lines, &strict, 1).unwrap()), ["a"], "no more is read");
+        let list = serde_json::to_string_pretty(&[row("a"), no_time, row("b")]).unwrap();
+        let found = otel(&list, &lenient, 9).unwrap();
+        assert_eq!((questions(&found), &found.left_out[0][..7]), (vec!["a", "b"], "row 2: "));
+        assert!(otel(&list, &strict, 9).err().unwrap().starts_with("row 2: the span 't'"));
+        let begun_badly = format!("{{\n{}", row("a"));
+        assert_eq!(questions(&otel(&begun_badly, &lenient, 9).unwrap()), ["a"]);
+        assert!(otel(&begun_badly, &strict, 9).err().unwrap().starts_with("line 1: it is not JSON"));
+        assert!(otel("{\"spans\": [", &lenient, 9).err().unwrap().starts_with("it is not JSON: EOF"));
+    }
+
+    #[test]
+    fn lines_that_are_spans_are_one_session() {
+        let lenient = TraceOptions { skip_invalid: true, ..TraceOptions::default() };
+        let mut later = span("b");
+        later["start_time"] = json!(5_000_000);
+        let text = format!("{}\nnothing\n{later}\n", span("a"));
+        let found = read(&text, TraceFormat::OpenTelemetry, &lenient, 9).unwrap();
+        let Recorded::Calls(calls) = &found.sessions[0] else { panic!("blocks") };
+        assert_eq!((calls.len(), found.sessions.len(), found.left_out.len()), (2, 1, 1));
+    }
+
+    #[test]
     fn formats_are_told_by_what_a_file_holds() {
-        let span = json!({ "span_id": "s", "name": "chat m", "start_time": 0, "attributes": { "gen_ai.input.messages": "[]" } });
+        let span = span("q");
         let spans = [json!({ "spans": [span] }).to_string(), json!([span]).to_string(), format!("{span}\n{span}")];
         for text in &spans {
             assert_eq!(recognised(text), Some(TraceFormat::OpenTelemetry), "{text}");

@@ -2,7 +2,8 @@
 //!
 //! The file is CSV with a header, or JSON lines. In CSV, times are in a column `TIMESTAMP` (dates with clock times, as in the
 //! AzurePublicDataset's traces of language models, or seconds, as in BurstGPT's) or `offset_ms` (milliseconds, fractions
-//! allowed). Token counts are optional, under any of the names in [`COUNTS`]. Names are case-insensitive. In JSON lines each
+//! allowed). Token counts are optional, under any of the names in [`COUNTS`]. Names are case-insensitive. A file that begins with
+//! a date has no header: its columns are time, tokens of the prompt and of the answer, as in Azure's. In JSON lines each
 //! has `timestamp`, `input_length`, `output_length` and perhaps `hash_ids` (Mooncake's traces: milliseconds, blocks of 512
 //! tokens; with `chat_id` Bailian's: seconds, blocks of 16). Only differences of times matter: the first row is due at
 //! offset 0.
@@ -76,11 +77,18 @@ pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
 }
 
 fn parse_csv(source: impl Read, speed: f64) -> Result<Trace> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(source);
-    let header = reader.headers().map_err(|error| Error::input(format!("the header cannot be read: {error}")))?;
-    let columns = Columns::find(header)?;
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(source);
+    let mut records = reader.records().peekable();
+    let columns = match records.peek() {
+        Some(Ok(first)) if datetime::parse(&first[0]).is_some() => Columns::by_place(first),
+        _ => {
+            let header = records.next().transpose();
+            let header = header.map_err(|error| Error::input(format!("the header cannot be read: {error}")))?;
+            Columns::find(&header.unwrap_or_default())?
+        }
+    };
     let (mut times, mut tokens) = (Times::new(speed), Vec::new());
-    for record in reader.records() {
+    for record in records {
         let record = record.map_err(|error| Error::input(format!("a row cannot be read: {error}")))?;
         let line = record.position().map_or(0, csv::Position::line);
         times.add(columns.time(&record, line)?, line)?;
@@ -208,6 +216,11 @@ impl Columns {
         Ok(Self { time, tokens })
     }
 
+    /// Those of a file without a header.
+    fn by_place(row: &csv::StringRecord) -> Self {
+        Self { time: TimeColumn::Stamp(0), tokens: (row.len() > 2).then_some((1, 2)) }
+    }
+
     /// Time of a row in nanoseconds from an origin that all rows share.
     fn time(&self, record: &csv::StringRecord, line: u64) -> Result<i128> {
         let (at, parsed) = match self.time {
@@ -264,6 +277,19 @@ mod tests {
         assert_eq!(trace.tokens.len(), 3);
         assert_eq!(offsets(text, 1.0), [0, 52_000_000, 1_020_040_000]);
         assert_eq!(offsets(text, 2.0), [0, 26_000_000, 510_020_000]);
+    }
+
+    #[test]
+    fn a_trace_that_begins_with_a_date_has_no_header() {
+        let text = "2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n";
+        let trace = parse_trace(text.as_bytes(), 1.0).unwrap();
+        let counts: Vec<(u64, u64)> = trace.tokens.iter().map(|row| (row.context, row.generated)).collect();
+        assert_eq!((counts, offsets(text, 1.0)), (vec![(4808, 10), (3180, 8)], vec![0, 52_000_000]));
+        let bare = "2023-11-16 18:17:03\n2023-11-16 18:17:05\n";
+        assert_eq!(offsets(bare, 1.0), [0, 2_000_000_000]);
+        assert!(parse_trace(bare.as_bytes(), 1.0).unwrap().tokens.is_empty());
+        assert!(message("2023-11-16 18:17:03,5,x\n").contains("line 1: 'x' is not a number of tokens"));
+        assert!(message("0,472,18\n").contains("no column holds times"), "numbers may be of any column");
     }
 
     #[test]

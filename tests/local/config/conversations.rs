@@ -239,6 +239,55 @@ fn recorded_answers_are_sent_where_the_file_asks_for_them() {
     assert!(came[1].at - came[0].at < Duration::from_millis(200), "pauses are bounded");
 }
 
+/// The first message of each session's first call, in the order in which they came.
+fn beginnings(keys: &str, folder: &Path) -> Vec<String> {
+    let came = play(
+        &format!(
+            "data:\n  type: otel_trace_replay\n  otel_trace_replay: {{trace_files: ['{}/*.jsonl'], max_wait_ms: 0{keys}}}\nload: {{type: \
+             trace_session_replay, stages: [{{concurrent_sessions: 1}}]}}\napi: {{type: chat}}\n",
+            folder.display()
+        ),
+        Duration::from_millis(1),
+    );
+    came.iter().map(|call| call.body["messages"][0]["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn repeated_sessions_are_in_no_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = span("a", 0.0..1.0, &[("user", "q")], "said");
+    let second = span("b", 2.0..3.0, &[("user", "q"), ("assistant", "said"), ("user", "more")], "done");
+    let row = json!({ "spans": [first, second] });
+    fs::write(folder.path().join("x.jsonl"), format!("{row}\n{{\"spans\": 1}}\n")).unwrap();
+    let lenient = ", skip_invalid_files: true, duplicate_sessions_target: 3";
+    let found = beginnings(lenient, folder.path());
+    let tag = |text: &str| text.strip_suffix(" q").filter(|tag| tag.starts_with("[SESS:")).map(str::to_owned);
+    assert_eq!(found[..2], ["q", "q"], "as it was recorded");
+    let tags: Vec<String> = found[2..].iter().map(|text| tag(text).unwrap_or_else(|| panic!("{text}"))).collect();
+    assert!(tags[0] == tags[1] && tags[2] == tags[3] && tags[0] != tags[2] && tags.len() == 4, "{tags:?}");
+    let all = beginnings(", skip_invalid_files: true, inject_random_session_id: true", folder.path());
+    assert!(all.len() == 2 && all.iter().all(|text| tag(text).is_some()), "{all:?}");
+}
+
+#[test]
+fn files_are_named_by_patterns() {
+    let folder = tempfile::tempdir().unwrap();
+    let files: Vec<String> = ["x", "y"].iter().map(|name| fan(folder.path(), name)).collect();
+    let file = |paths: String| {
+        Config::of(&format!(
+            "data: {{type: otel_trace_replay, otel_trace_replay: {{trace_files: {paths}}}}}\nload: {{type: \
+             trace_session_replay}}\napi: {{type: chat}}"
+        ))
+    };
+    let pattern = format!("{}/*.json", folder.path().display());
+    let text = printed(file(format!("[{:?}, {pattern:?}]", files[1])).and(&["-m", "m", "--print-config"]));
+    let [y, x] =
+        [1, 0].map(|number: usize| text.find(&format!("otel:{}", files[number])).unwrap_or_else(|| panic!("{text}")));
+    assert!(y < x && text.matches("otel:").count() == 2, "{text}");
+    let message = file(format!("['{}/*.yaml']", folder.path().display())).error(&["-m", "m"]);
+    assert!(message.contains("/*.yaml' matches"), "{message}");
+}
+
 /// A call of a tool, and the answer to what that brought, both with tools on offer; and a call without any.
 #[test]
 fn calls_of_tools_are_made_where_they_were_made_and_nowhere_else() {

@@ -123,7 +123,7 @@ fn the_other_sections_mean_flags_too() {
         "  - rate:5:15req",
         "stage-edges: drain",
         "client-timeout-us: 1500000",
-        "stop-on: \"errors>10% over 5s of 20\"",
+        "stop-on: \"errors>=0.1 over 5s of 20\"",
         "seed: time",
         "prompt-tokens: lognormal:100:20:5:900",
         "output-tokens: 32",
@@ -398,6 +398,29 @@ fn a_load_is_a_load_over_every_service() {
         }
     }
     let stages = "stages: [{rate: 1, duration: 9}, {rate: 2, duration: 9}]";
+    let replay = |rest: &str| {
+        let file = trace.display();
+        Config::of(&format!(
+            "load: {{type: trace_replay, trace: {{file: {file}}}, {}",
+            rest.replace("TRACE", &file.to_string())
+        ))
+    };
+    let once = replay("stages: [{rate: 1.5, duration: 3.0}]}").plan(&["-m", "x"]);
+    assert_eq!(once.measurement.request_count, Some(4), "without lengths of a trace, rate times duration are sent");
+    assert!(
+        once.notes.iter().any(|note| note.contains("the first 4 requests of the trace are sent")),
+        "{:?}",
+        once.notes
+    );
+    let with_lengths = "stages: [{rate: 1.5, duration: 3}]}\ndata: {type: random, trace: {file: TRACE}}";
+    assert_eq!(replay(with_lengths).plan(&["-m", "x"]).measurement.request_count, None, "then the whole is");
+    assert!(replay("stages: [{rate: 0.1, duration: 3}]}").error(&["-m", "x"]).contains("'load.stages' sends nothing"));
+    let both = replay(&format!("{stages}}}")).plan(&["-m", "x"]);
+    let rows = fs::read_to_string(&trace).unwrap().lines().count() - 1;
+    let note = format!(
+        "the whole trace, {rows} requests; without 'data.trace', inference-perf sends rate × duration requests of it: 9, 18"
+    );
+    assert!(both.notes.iter().any(|found| found.contains(&note)), "{note}\n{:?}", both.notes);
     let twice = format!("load: {{type: trace_replay, interval: 2, trace: {{file: {}}}, {stages}}}", trace.display());
     let LoadMode::Stages { stages, edges, trace: Some(recording), .. } =
         Config::of(&twice).plan(&["-m", "x"]).load.mode
@@ -419,6 +442,15 @@ fn a_load_is_a_load_over_every_service() {
         over_tokens.load.lengths.is_some()
             && over_tokens.notes.iter().any(|note| note.starts_with("data: for servers of language"))
     );
+}
+
+#[test]
+fn an_output_of_0_tokens_is_the_usual_limit() {
+    let file = "load: {stages: [{rate: 5, duration: 1_0.0}]}\ndata: {type: shared_prefix, shared_prefix: {output_len: 0, question_len: 20.0}}";
+    let text = printed(Config::of(file).and(&["-m", "m", "--print-config"]));
+    for line in ["output-tokens: 30", "prompt-tokens: 20", "stage: rate:5:10s"] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
 }
 
 #[test]

@@ -147,16 +147,29 @@ fn trigger(node: &Node) -> Result<String, Fault> {
     }
     let seconds = trigger.positive("window_sec")?.ok_or_else(|| missing("window_sec"))?;
     let share = trigger.number("threshold", 0.0)?.filter(|share| *share <= 1.0).ok_or_else(|| missing("threshold"))?;
-    let least = trigger.whole("min_samples", 0)?.unwrap_or(0);
+    // There, none are needed unless it says so: the first sample may be enough.
+    let least = trigger.whole("min_samples", 0)?.unwrap_or(0).max(1);
     trigger.finish()?;
-    let samples = if least > 0 { format!(" of {least}") } else { String::new() };
-    Ok(format!("errors>{}% over {seconds}s{samples}", share * 100.0))
+    // Not in per cent, whose hundredth may be another number.
+    Ok(format!("errors>={share} over {seconds}s of {least}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::yaml;
+
+    #[test]
+    fn a_rate_trips_when_it_is_reached_from_the_first_sample_on() {
+        for (text, wanted) in [
+            ("{type: rate_over_window, window_sec: 5, threshold: 1.0}", "errors>=1 over 5s of 1"),
+            ("{type: rate_over_window, window_sec: 5, threshold: 0.1, min_samples: 20}", "errors>=0.1 over 5s of 20"),
+            ("{type: consecutive, threshold: 5}", "consecutive>=5"),
+        ] {
+            assert_eq!(trigger(&yaml::read(text).unwrap()).unwrap_or_else(|fault| panic!("{text}: {fault:?}")), wanted);
+            assert!(crate::stop_rule::stop_rule(wanted).is_ok(), "{wanted}");
+        }
+    }
 
     #[test]
     fn expressions_ask_for_any_error_for_some_or_for_none() {

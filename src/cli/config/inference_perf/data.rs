@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::config::fields::{Fields, text};
+use crate::config::fields::{Fields, text, whole};
 use crate::config::flags::Flags;
-use crate::config::inference_perf::distribution::length;
+use crate::config::inference_perf::distribution::{Distribution, length};
 use crate::config::inference_perf::load::trace_file;
-use crate::config::inference_perf::{conversations, media, recordings};
+use crate::config::inference_perf::{OUTPUT_TOKENS, conversations, media, recordings};
 use crate::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
@@ -115,7 +115,12 @@ fn generated(data: &mut Fields<'_>, kind: &str, node: &Node, flags: &mut Flags) 
     let (input, output) = (data.take("input_distribution"), data.take("output_distribution"));
     let input = input.ok_or_else(|| missing("input_distribution"))?;
     let output = output.ok_or_else(|| missing("output_distribution"))?;
-    let prompt = length("data.input_distribution", input, flags)?;
+    let name = "data.input_distribution";
+    // With media, prompts are made by a generator that draws as all others do.
+    let prompt = match kind == "synthetic" && data.peek("multimodal").is_some() {
+        true => Distribution::read(name, input)?.length(flags)?,
+        false => length(name, input, flags)?,
+    };
     flags.at(input.at).add("prompt-tokens", prompt);
     let answer = length("data.output_distribution", output, flags)?;
     flags.at(output.at).add("output-tokens", answer);
@@ -139,17 +144,23 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
         let at = if fields.peek(older).is_some() { fields.place(older) } else { fields.place(key) };
         let (newer, older) = (fields.take(key), fields.take(older));
         let length = match older.or(newer) {
-            Some(node) if matches!(node.value, Value::Map(_)) => length(&fields.name(key), node, flags)?,
+            Some(node) if matches!(node.value, Value::Map(_)) => {
+                Distribution::read(&fields.name(key), node)?.length(flags)?
+            }
             Some(node) => text(node)
-                .and_then(|text| text.parse::<u32>().ok())
+                .and_then(whole)
+                .filter(|tokens| *tokens <= u64::from(::data::MAX_TOKENS))
                 .ok_or_else(|| {
                     Fault::new(node.at, format!("'{}' takes a number of tokens or a distribution", fields.name(key)))
                 })?
                 .to_string(),
             None => usual.to_string(),
         };
-        if length != "0" {
-            flags.at(at).add(flag, length);
+        match (length.as_str(), flag) {
+            // There, a limit of 0 is none, and requests get the usual one.
+            ("0", "output-tokens") => flags.at(at).add(flag, OUTPUT_TOKENS),
+            ("0", _) => {}
+            _ => flags.at(at).add(flag, length),
         }
     }
     if flags.settings.iter().any(|setting| setting.name == "prefix-tokens") {

@@ -15,6 +15,8 @@ pub struct Distribution {
     mean_at: Place,
     deviation: f64,
     skew: f64,
+    /// Whether a log-normal one begins at its smallest number.
+    is_shifted: bool,
 }
 
 impl Distribution {
@@ -46,7 +48,13 @@ impl Distribution {
         if least > most {
             return Err(Fault::new(node.at, format!("'{name}.min' is above its max")));
         }
-        Ok(Self { name: name.to_owned(), kind, least, most, mean, mean_at, deviation, skew })
+        Ok(Self { name: name.to_owned(), kind, least, most, mean, mean_at, deviation, skew, is_shifted: false })
+    }
+
+    /// The same as inference-perf draws the lengths of the types random and synthetic: by a function of its own
+    /// (`generate_distribution`), which shifts a log-normal distribution to its smallest number.
+    fn shifted(self) -> Self {
+        Self { is_shifted: true, ..self }
     }
 
     /// Whether it has no other value than 0. A fixed one has no bounds.
@@ -100,24 +108,25 @@ impl Distribution {
             // There, a mean of 0 counts as 1.
             "poisson" => format!("poisson:{}:{least}:{most}", if *mean > 0.0 { *mean } else { 1.0 }),
             "fixed" => format!("{}", mean.trunc().max(lowest as f64)),
+            "lognormal" if !self.is_shifted => format!("lognormal0:{mean}:{deviation}:{least}:{most}"),
             kind => format!("{kind}:{mean}:{deviation}:{least}:{most}"),
         })
     }
 }
 
-/// A distribution as a value of `--prompt-tokens`.
+/// A distribution of the types random and synthetic as a value of `--prompt-tokens`.
 ///
 /// # Errors
 /// What is not theirs, or no length.
 pub fn length(name: &str, node: &Node, flags: &mut Flags) -> Result<String, Fault> {
-    Distribution::read(name, node)?.length(flags)
+    Distribution::read(name, node)?.shifted().length(flags)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::yaml;
-    use crate::lengths::delay;
+    use crate::lengths::{self, delay};
 
     fn read(text: &str) -> Distribution {
         Distribution::read("d", &yaml::read(text).unwrap()).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
@@ -129,7 +138,7 @@ mod tests {
             ("{min: 0, max: 1, mean: 0.15, std_dev: 0.01}", Some("whole:normal:0.15:0.01:0:1")),
             ("{min: 0, max: 1, mean: 0, std_dev: 1}", Some("whole:normal:0:1:0:1")),
             ("{type: uniform, min: 0, max: 2}", Some("whole:uniform:0:2")),
-            ("{type: lognormal, min: 1, max: 30, mean: 8, std_dev: 6}", Some("whole:lognormal:8:6:1:30")),
+            ("{type: lognormal, min: 1, max: 30, mean: 8, std_dev: 6}", Some("whole:lognormal0:8:6:1:30")),
             ("{type: poisson, min: 0, mean: 0}", Some("whole:poisson:1:0:1024")),
             ("{type: fixed, mean: 5, max: 1, min: 0}", Some("5")),
             ("{type: fixed, mean: 0.5}", None),
@@ -141,6 +150,16 @@ mod tests {
             assert!(pause.is_none_or(|pause| delay(&pause).is_ok()), "{text}");
         }
         assert!(read("{type: lognormal, min: 0, mean: 0}").pause().is_err(), "there, too");
+    }
+
+    #[test]
+    fn log_normal_lengths_are_shifted_where_inference_perf_shifts_them() {
+        let text = "{type: lognormal, min: 5, max: 900, mean: 100, std_dev: 20}";
+        let mut flags = Flags::default();
+        assert_eq!(length("d", &yaml::read(text).unwrap(), &mut flags).unwrap(), "lognormal:100:20:5:900");
+        assert_eq!(read(text).length(&mut flags).unwrap(), "lognormal0:100:20:5:900");
+        assert_eq!(read(text).count().unwrap(), "lognormal0:100:20:5:900");
+        assert!(lengths::length("lognormal0:100:20:5:900").is_ok());
     }
 
     #[test]

@@ -26,6 +26,12 @@ struct Interval {
     at: Place,
 }
 
+impl Interval {
+    fn read(load: &mut Fields<'_>) -> Result<Self, Fault> {
+        Ok(Self { seconds: load.number("interval", 0.0)?.unwrap_or(INTERVAL), at: load.place("interval") })
+    }
+}
+
 /// What the other sections must know of it.
 pub struct Load {
     /// Whether it says which models requests are for.
@@ -33,24 +39,28 @@ pub struct Load {
 }
 
 impl Load {
-    /// Reads the section.
+    /// Reads the section; `has_lengths` where the data are as long as a trace says.
     ///
     /// # Errors
     /// What is not theirs, or has no counterpart.
-    pub fn read(node: &Node, breakers: &Breakers<'_>, service: Service, flags: &mut Flags) -> Result<Self, Fault> {
+    pub fn read(
+        node: &Node,
+        breakers: &Breakers<'_>,
+        service: Service,
+        has_lengths: bool,
+        flags: &mut Flags,
+    ) -> Result<Self, Fault> {
         let mut load = Fields::new("load", node)?;
         let kinds = ["constant", "poisson", "concurrent", "trace_replay", SESSIONS];
         let rule = "it belongs to llm-d-benchmark's priority-mix harness, which is not inference-perf: stages say what is \
             sent (rate, duration), and --model-mix mixes classes of requests";
         load.refuse("duration_seconds", rule)?;
         let kind = load.choice("type", &kinds)?.unwrap_or("constant");
-        let interval =
-            Interval { seconds: load.number("interval", 0.0)?.unwrap_or(INTERVAL), at: load.place("interval") };
         match kind {
-            "concurrent" => concurrent(&mut load, interval, flags)?,
-            "trace_replay" => replay(&mut load, node.at, interval, flags)?,
-            SESSIONS => sessions(&mut load, interval, flags)?,
-            _ => rates(&mut load, kind, interval, flags)?,
+            "concurrent" => concurrent(&mut load, flags)?,
+            "trace_replay" => replay(&mut load, node.at, has_lengths, flags)?,
+            SESSIONS => sessions(&mut load, flags)?,
+            _ => rates(&mut load, kind, flags)?,
         }
         workers(&mut load, kind, service, flags)?;
         patience(&mut load, service, flags)?;
@@ -97,7 +107,8 @@ fn stages(all: &[(String, Place)], interval: Interval, flags: &mut Flags) {
     }
 }
 
-fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
+fn rates(load: &mut Fields<'_>, kind: &str, flags: &mut Flags) -> Result<(), Fault> {
+    let interval = Interval::read(load)?;
     let sweep = load.peek("sweep").map(|node| node.at);
     if sweep.is_none() {
         refuse_no_stages(load, "rate and duration")?;
@@ -157,7 +168,8 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
     Ok(())
 }
 
-fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
+fn concurrent(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    let interval = Interval::read(load)?;
     load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
     load.refuse("trace", "choose the type trace_replay for its times, and data.trace for its lengths")?;
     refuse_no_stages(load, "concurrency_level and num_requests")?;
@@ -180,7 +192,8 @@ fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> R
 }
 
 /// Stages of sessions, each of which is played once.
-fn sessions(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
+fn sessions(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    let interval = Interval::read(load)?;
     load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
     load.refuse("trace", "the section data has the traces of sessions")?;
     let mut all = Vec::new();
@@ -202,20 +215,68 @@ fn sessions(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Res
     Ok(())
 }
 
-/// Each stage replays the whole trace, whatever its rate and duration are.
-fn replay(load: &mut Fields<'_>, at: Place, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
+/// Stages that replay a trace. Without lengths of a trace, inference-perf only sends as many of its requests as a stage's rate
+/// and duration ask for.
+fn replay(load: &mut Fields<'_>, at: Place, has_lengths: bool, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "a trace has its own times: leave one out")?;
     let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
     let node = load.take("trace").ok_or_else(missing)?;
-    let replays = load.list("stages")?.iter().map(|stage| ("replay:1".to_owned(), stage.at)).collect::<Vec<_>>();
-    if !replays.is_empty() {
-        flags.note("load.stages: a trace has its own times and requests, so each stage replays the whole of it");
+    let file = trace_file("load.trace", node)?;
+    let interval = Interval::read(load)?;
+    let nodes = load.list("stages")?;
+    let counts = if has_lengths { None } else { counts(nodes)? };
+    match (counts.as_deref(), nodes) {
+        (Some([0]), [stage]) => {
+            return Err(Fault::new(stage.at, "'load.stages' sends nothing: its rate times its duration is below 1"));
+        }
+        (Some([count]), [stage]) => {
+            flags.at(stage.at).add("request-count", count);
+            flags.note(format!(
+                "load.stages: the first {count} requests of the trace are sent, rate × duration: without 'data.trace', \
+                 inference-perf sends no more"
+            ));
+        }
+        (Some(counts), _) => {
+            let counts: Vec<String> = counts.iter().map(u64::to_string).collect();
+            flags.note(format!(
+                "load.stages: each stage replays the whole trace{}; without 'data.trace', inference-perf sends rate × duration \
+                 requests of it: {}",
+                rows(file).map_or(String::new(), |rows| format!(", {rows} requests")),
+                counts.join(", ")
+            ));
+        }
+        (None, []) => {}
+        (None, _) => {
+            flags.note("load.stages: a trace has its own times and requests, so each stage replays the whole of it");
+        }
     }
-    if replays.len() > 1 {
+    if nodes.len() > 1 {
+        let replays: Vec<_> = nodes.iter().map(|stage| ("replay:1".to_owned(), stage.at)).collect();
         stages(&replays, interval, flags);
     }
-    flags.at(node.at).add("trace-replay", trace_file("load.trace", node)?);
+    flags.at(node.at).add("trace-replay", file);
     Ok(())
+}
+
+/// How many requests the stages ask for; nothing if one does not say.
+fn counts(nodes: &[Node]) -> Result<Option<Vec<u64>>, Fault> {
+    let count = |node: &Node| {
+        let mut stage = Fields::new("load.stages", node)?;
+        Ok(stage
+            .number("rate", 0.0)?
+            .zip(stage.number("duration", 0.0)?)
+            .map(|(rate, seconds)| (rate * seconds) as u64))
+    };
+    let all = nodes.iter().map(count).collect::<Result<Option<Vec<_>>, Fault>>()?;
+    Ok(all.filter(|all| !all.is_empty()))
+}
+
+/// How many requests a trace has, if it can be read: its lines, but for a header.
+fn rows(file: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let has_header = !text.trim_start().starts_with(|first: char| first == '{' || first.is_ascii_digit());
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+    Some(lines.saturating_sub(usize::from(has_header)))
 }
 
 /// The file of a trace.

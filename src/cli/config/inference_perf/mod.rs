@@ -67,7 +67,7 @@ pub fn flags(command: &clap::Command, root: &Node, arguments: &[OsString]) -> Re
     let section = load_section(top.take("load"), parts)?;
     let breakers = breakers::Breakers::read(top.take("circuit_breakers"))?;
     let service = line.service(server::is_mock(top.peek("server")));
-    let load = load::Load::read(&section, &breakers, service, &mut flags)?;
+    let load = load::Load::read(&section, &breakers, service, has_lengths(&top), &mut flags)?;
     server::server(top.take("server"), load.names_models, service, &mut flags)?;
     if service == Service::OpenAi {
         prompts(&mut top, &line, &mut flags)?;
@@ -87,6 +87,12 @@ pub fn flags(command: &clap::Command, root: &Node, arguments: &[OsString]) -> Re
 
 /// The limit that inference-perf sends where its data have none: without one, a chat goes on to the end of the context.
 const OUTPUT_TOKENS: u32 = 30;
+
+/// Whether the data are as long as a trace says.
+fn has_lengths(top: &Fields<'_>) -> bool {
+    let Some(Node { value: Value::Map(entries), .. }) = top.peek("data") else { return false };
+    entries.iter().any(|(key, node)| key.name == "trace" && node.value != Value::Null)
+}
 
 /// What requests to a server of language models carry.
 fn prompts(top: &mut Fields<'_>, line: &CommandLine<'_>, flags: &mut Flags) -> Result<(), Fault> {

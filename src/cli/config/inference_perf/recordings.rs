@@ -1,5 +1,10 @@
 //! `data.otel_trace_replay` and `data.weka_trace_replay`: sessions that were recorded.
 
+use std::collections::HashSet;
+use std::path::Path;
+
+use glob::{MatchOptions, glob_with};
+
 use crate::config::fields::{Fields, text};
 use crate::config::flags::Flags;
 use crate::config::yaml::{Fault, Node, Place, Value};
@@ -25,14 +30,8 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
     let has_room = fields.switch("override_tool_call_max_tokens")?;
     options.extend(has_room.filter(|has_room| !has_room).map(|_| "tool-tokens=recorded".to_owned()));
     options.extend(models(&mut fields, flags)?);
+    options.extend(fields.switch("inject_random_session_id")?.filter(|on| *on).map(|_| "tags=all".to_owned()));
     add(&options, &fields, flags);
-    if fields.switch("inject_random_session_id")? == Some(true) {
-        let key = fields.name("inject_random_session_id");
-        let rule =
-            "sessions are sent as recorded, so a server may answer from its cache: give each its own text in the file";
-        let at = fields.place("inject_random_session_id");
-        return Err(Fault::new(at, format!("'{key}: true' has no counterpart: {rule}")));
-    }
     let notes = [
         ("bad_tool_call_handling", "no effect: calls of tools are sent as recorded"),
         ("predecessor_wait_timeout_sec", WAITS),
@@ -117,17 +116,42 @@ fn options_of_weka(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<Str
 
 /// The files that are named.
 fn sources(fields: &mut Fields<'_>, node: &Node, format: &str, flags: &mut Flags) -> Result<(), Fault> {
-    let mut paths: Vec<&Node> = fields.take("trace_directory").into_iter().collect();
-    paths.extend(fields.list("trace_files")?);
-    for node in &paths {
-        let path = text(node).ok_or_else(|| Fault::new(node.at, "a trace is named by its path, which is a text"))?;
-        flags.at(node.at).add("session-trace", format!("{format}:{path}"));
+    let path = |node| text(node).ok_or_else(|| Fault::new(node.at, "a trace is named by its path, which is a text"));
+    let (folder, files) = (fields.take("trace_directory"), fields.list("trace_files")?);
+    if let Some(node) = folder {
+        flags.at(node.at).add("session-trace", format!("{format}:{}", path(node)?));
     }
-    match paths.is_empty() {
+    let mut named = HashSet::new();
+    for node in files {
+        for file in matching(path(node)?).map_err(|rule| Fault::new(node.at, rule))? {
+            if named.insert(file.clone()) {
+                flags.at(node.at).add("session-trace", format!("{format}:{file}"));
+            }
+        }
+    }
+    match folder.is_none() && files.is_empty() {
         true => {
             Err(Fault::new(node.at, format!("'data.{format}_trace_replay' needs 'trace_files' or 'trace_directory'")))
         }
         false => Ok(()),
+    }
+}
+
+/// The files that a path with `*` and `?` means, in the order of their names; `**` are folders of any depth. Any other path is
+/// one file.
+fn matching(path: &str) -> Result<Vec<String>, String> {
+    if !path.contains(['*', '?']) || Path::new(path).exists() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let options =
+        MatchOptions { require_literal_separator: true, require_literal_leading_dot: true, ..MatchOptions::new() };
+    let paths = glob_with(path, options).map_err(|error| format!("'{path}' is no pattern of paths: {error}"))?;
+    let files = paths.flatten().filter(|found| found.is_file());
+    let mut files: Vec<String> = files.filter_map(|found| found.to_str().map(str::to_owned)).collect();
+    files.sort();
+    match files.is_empty() {
+        true => Err(format!("there is no file that '{path}' matches: give the path of one, or another pattern")),
+        false => Ok(files),
     }
 }
 
@@ -211,4 +235,31 @@ fn to_download(at: Place, name: &str, file: &str, key: &str) -> Fault {
         at,
         format!("the data set {name} (Hugging Face) must be here: download {file}, and name the file in '{key}'"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn patterns_are_the_files_that_match_them() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("a/b.json")).unwrap();
+        for name in ["2.json", "10.json", ".hidden.json", "a/3.json", "x[1]*.json"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let found = |pattern: &str| {
+            let files = matching(folder.path().join(pattern).to_str().unwrap())?;
+            let name = |file: &String| file.rsplit('/').next().unwrap().to_owned();
+            Ok::<_, String>(files.iter().map(name).collect::<Vec<_>>())
+        };
+        assert_eq!(found("[0-9]*.json").unwrap(), ["10.json", "2.json"]);
+        assert_eq!(found("?.json").unwrap(), ["2.json"]);
+        assert_eq!(found("**/*.json").unwrap(), ["10.json", "2.json", "3.json", "x[1]*.json"]);
+        assert_eq!(found("x[1]*.json").unwrap(), ["x[1]*.json"], "a file may have such a name");
+        assert_eq!(found("none.json").unwrap(), ["none.json"], "the flag says that it is not there");
+        assert!(found("a/*.txt").unwrap_err().contains("there is no file that '"));
+    }
 }

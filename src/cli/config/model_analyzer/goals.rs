@@ -1,6 +1,6 @@
 //! `objectives` and `constraints`: what to optimise, and what must hold.
 
-use crate::config::fields::{Fields, text};
+use crate::config::fields::{Fields, decimal, text};
 use crate::config::flags::Flags;
 use crate::config::yaml::{Fault, Key, Node, Place, Value};
 
@@ -41,6 +41,16 @@ impl<'a> Goals<'a> {
         }
     }
 
+    /// The key that is used instead of a constraint's, if the file has it.
+    fn replacement(&self, constraint: &str) -> Option<&'static str> {
+        let is_latency = ["perf_latency", "perf_latency_p99"].contains(&constraint);
+        match (is_latency && self.latency_budget.is_some(), self.min_throughput) {
+            (true, _) => Some("latency_budget"),
+            (false, Some(_)) if constraint == "perf_throughput" => Some("min_throughput"),
+            _ => None,
+        }
+    }
+
     /// Adds them.
     ///
     /// # Errors
@@ -56,7 +66,10 @@ impl<'a> Goals<'a> {
         };
         for node in constraints {
             for (key, bounds) in node.map()? {
-                constraint(key, bounds, flags)?;
+                match self.replacement(&key.name) {
+                    Some(other) => flags.note(format!("constraints.{}: '{other}' replaces it", key.name)),
+                    None => constraint(key, bounds, flags)?,
+                }
             }
         }
         if let Some((limit, at)) = self.latency_budget {
@@ -103,6 +116,8 @@ fn named(node: &Node) -> Option<Key> {
 fn figure(key: &Key) -> Result<String, Fault> {
     match key.name.strip_prefix("perf_") {
         Some("throughput") => Ok("throughput".to_owned()),
+        // Its older name.
+        Some("latency") => Ok("p99".to_owned()),
         Some(latency) if latency.starts_with("latency_") => Ok(latency.replacen("latency_", "", 1)),
         _ => Err(Fault::new(
             key.at,
@@ -135,8 +150,45 @@ fn constraint(key: &Key, bounds: &Node, flags: &mut Flags) -> Result<(), Fault> 
 
 /// A scalar as a number of at least `least`.
 fn number(key: &str, node: &Node, least: f64) -> Result<f64, Fault> {
-    let number = text(node).and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
+    let number = text(node).and_then(decimal);
     let found = || text(node).map_or_else(|| node.kind().to_owned(), |text| format!("'{text}'"));
     let rule = || format!("'{key}' takes a number of at least {least}, not {}", found());
     number.filter(|number| *number >= least).ok_or_else(|| Fault::new(node.at, rule()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::yaml;
+
+    /// The constraints and the notes of a file.
+    fn constraints(text: &str) -> (Vec<String>, Vec<String>) {
+        let (node, mut flags) = (yaml::read(text).unwrap(), Flags::default());
+        let goals = Goals::take(&mut Fields::new("", &node).unwrap()).unwrap();
+        goals.flags(&mut flags).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        let words = flags.settings.iter().flat_map(|setting| &setting.arguments);
+        (words.map(|word| word.to_string_lossy().into_owned()).collect(), flags.notes)
+    }
+
+    #[test]
+    fn budgets_replace_the_constraints_that_they_are_short_for() {
+        let (found, notes) = constraints(
+            "{constraints: {perf_latency_p99: {max: 50}, perf_latency: {max: 60}, perf_throughput: {min: 900}, \
+             perf_latency_avg: {max: 9}}, latency_budget: 100, min_throughput: 5}",
+        );
+        assert_eq!(found, ["--constraint=avg<=9ms", "--constraint=p99<=100ms", "--constraint=throughput>=5"]);
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert_eq!(notes[0], "constraints.perf_latency_p99: 'latency_budget' replaces it");
+        let (found, notes) = constraints("{constraints: {perf_latency_p99: {max: 50}}, min_throughput: 5}");
+        assert_eq!(
+            (found, notes.len()),
+            (["p99<=50ms", "throughput>=5"].map(|it| format!("--constraint={it}")).into(), 0)
+        );
+    }
+
+    #[test]
+    fn the_older_name_of_the_99th_percentile_is_known() {
+        let (found, _) = constraints("{objectives: [perf_latency], constraints: {perf_latency: {max: 1_000}}}");
+        assert_eq!(found, ["--objective=p99", "--constraint=p99<=1000ms"]);
+    }
 }

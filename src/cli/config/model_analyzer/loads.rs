@@ -1,6 +1,6 @@
 //! The load of a search: `concurrency`, `batch_sizes` and `request_rate`, and the bounds of the automatic search.
 
-use crate::config::fields::{Fields, text};
+use crate::config::fields::{Fields, decimal, text};
 use crate::config::flags::Flags;
 use crate::config::yaml::{Fault, Node, Place, Value};
 
@@ -152,8 +152,8 @@ fn numbers(key: &str, node: &Node, fits: fn(f64) -> bool) -> Result<Vec<f64>, Fa
 
 /// Numbers in a text, separated by commas.
 fn written(key: &str, node: &Node, fits: fn(f64) -> bool) -> Result<Vec<f64>, Fault> {
-    let parse = |part: &str| part.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-    let all = text(node).and_then(|text| text.split(',').map(parse).collect::<Option<Vec<f64>>>());
+    let parse = |text: &str| text.split(',').map(|part| decimal(part.trim())).collect::<Option<Vec<f64>>>();
+    let all = text(node).and_then(parse);
     all.ok_or_else(|| misfit(key, node, fits))
 }
 
