@@ -5,6 +5,7 @@ Run by scripts/check-package in an environment where the wheel is installed.
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -124,6 +125,15 @@ class Run(unittest.TestCase):
         line = words({"i": "grpc", "async": True, "H": ["a:b", "c:d"], "request_count": 5, "cpus": None})
         self.assertEqual(words({"async_": True}), ["--async"])
         self.assertEqual(line, ["-i", "grpc", "--async", "-H", "a:b", "-H", "c:d", "--request-count", "5"])
+
+    def test_flags_with_a_truth_as_their_value_get_it(self):
+        line = words({"server_metrics": True, "enable_peer_access": False, "sync": False, "ssl_https_verify_peer": False})
+        self.assertEqual(line, ["--server-metrics=true", "--enable-peer-access=false", "--ssl-https-verify-peer=0"])
+        text = subprocess.run([triton_bench.program(), "--help"], check=True, capture_output=True, text=True).stdout
+        found = re.findall(r"^ +--(\S+?)(?:\[=| )<(?:true\|false|on\|off|0\|1|0\|1\|2)>", text, re.MULTILINE)
+        self.assertGreater(len(found), 6)
+        for name in found:
+            self.assertEqual(len(words({name.replace("-", "_"): False})), 1, name)
 
     def test_other_files_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:

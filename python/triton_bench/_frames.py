@@ -22,7 +22,7 @@ def rows(result: Result, of: str | None) -> list[Row]:
     if of == "levels" or (of is None and not variants):
         return [of_level(one, result.catalogue) for one in result.levels]
     if of == "servers":
-        addresses = result.raw["setup"].get("servers", [])
+        addresses = result.raw.get("servers", [])
         return [row for level in result.levels for row in _servers(level, addresses)]
     return list(_rounds(variants) if of == "rounds" else _cells(variants, result.catalogue))
 

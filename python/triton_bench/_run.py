@@ -15,8 +15,16 @@ from typing import Iterable, Union
 
 from ._result import Result, parse
 
-#: What a flag may be: text or a number, ``True`` for one that stands alone, a list for one that is repeated.
+#: What a flag may be: text or a number, ``True`` for one that stands alone, ``True`` or ``False`` for one that takes that as its value,
+#: a list for one that is repeated.
 Value = Union[str, int, float, bool, "os.PathLike[str]", None]
+
+#: Flags that take true or false as a value; all others that are on or off stand alone.
+_BOOLEAN = frozenset(
+    ("enable-peer-access", "strict-model-config", "model-namespacing", "server-metrics", "ssl-grpc-use-ssl")
+)
+#: The same as 1 or 0.
+_NUMERIC = frozenset(("ssl-https-verify-peer", "ssl-https-verify-host"))
 
 #: An interrupted program reports what it has and stops its server, in seconds.
 ENDS_WITHIN = 20
@@ -44,15 +52,21 @@ def program() -> str:
 
 def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
     """Keywords as the program's flags: ``concurrency_range="1:4"`` is ``--concurrency-range 1:4``, ``i="grpc"`` is ``-i grpc``, and
-    ``async_=True``, as Python keeps the word for itself, ``--async``."""
+    ``async_=True``, as Python keeps the word for itself, ``--async``. ``False`` leaves a flag out, unless it takes that as its value:
+    ``enable_peer_access=False`` is ``--enable-peer-access=false``."""
     line: list[str] = []
     for name, value in flags.items():
         flag = f"-{name}" if len(name) == 1 else "--" + name.removesuffix("_").replace("_", "-")
         several = isinstance(value, (list, tuple))
         for each in value if several else [value]:  # type: ignore[union-attr]
-            if each is None or each is False:
+            if isinstance(each, bool) and flag[2:] in _BOOLEAN:
+                # Joined, because these take no word that follows.
+                line.append(f"{flag}={str(each).lower()}")
+            elif isinstance(each, bool) and flag[2:] in _NUMERIC:
+                line.append(f"{flag}={each:d}")
+            elif each is None or each is False:
                 continue
-            if each is True:
+            elif each is True:
                 line.append(flag)
             else:
                 line += [flag, os.fspath(each) if isinstance(each, os.PathLike) else str(each)]

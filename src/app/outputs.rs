@@ -2,12 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::data::{DataSource, PromptLength, PromptSpec};
 use crate::error::{Error, Result};
 use crate::plan::{Pages, Plan};
 use crate::report::{self, raster};
 
 /// The flag of single pictures.
 const PICTURE: &str = "--svg";
+
+/// Flags whose value is the path of a file that is read, and nothing else.
+const READ: [&str; 12] = [
+    "--baseline",
+    "--proto",
+    "--request-intervals",
+    "--ssl-grpc-certificate-chain-file",
+    "--ssl-grpc-private-key-file",
+    "--ssl-grpc-root-certifications-file",
+    "--ssl-https-ca-certificates-file",
+    "--ssl-https-client-certificate-file",
+    "--ssl-https-private-key-file",
+    "--tokenizer",
+    "--trace-lengths",
+    "--trace-replay",
+];
 
 /// A file, and the flag that names it.
 pub type Named<'a> = (String, &'a Path);
@@ -31,9 +48,40 @@ pub fn check(plan: &Plan) -> Result<()> {
     ];
     let single = single.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path?.as_path())));
     let written: Vec<Named<'_>> = single.chain(pages(&output.pages, "--report")).collect();
-    let read: Vec<Named<'_>> = plan.gate.baseline.iter().map(|path| ("--baseline".to_owned(), &**path)).collect();
-    check_files(&written, &read)?;
+    let read = std::iter::once(plan).chain(plan.variants.iter().map(|variant| &variant.plan)).flat_map(read);
+    check_files(&written, &read.collect::<Vec<_>>())?;
     output.profile_export.as_ref().map_or(Ok(()), |path| report::check_new("--profile-export-file", path))
+}
+
+/// The files that a plan reads.
+fn read(plan: &Plan) -> impl Iterator<Item = Named<'_>> {
+    let output = &plan.output;
+    // The result of a run that is resumed is written back, however its path is written.
+    let is_written_back =
+        |path: &&PathBuf| output.summary.as_ref().is_some_and(|file| report::is_same_file(file, path));
+    let resumed = output.resume.as_ref().filter(|path| !is_written_back(path)).map(|path| ("--resume", path));
+    let payloads = resumed.into_iter().chain(of_data(&plan.data.source));
+    let payloads = payloads.map(|(flag, path)| (flag.to_owned(), path.as_path()));
+    let flags = plan.invocation.flags.iter().filter(|flag| READ.contains(&flag.name.as_str()));
+    let files = flags.flat_map(|flag| flag.values.iter().map(|value| (flag.name.clone(), Path::new(value))));
+    files.chain(payloads)
+}
+
+/// The files of payloads; those in a folder are named by the model or a data set, and not by the user.
+fn of_data(source: &DataSource) -> Vec<(&'static str, &PathBuf)> {
+    match source {
+        DataSource::Files(files) | DataSource::Lines(files, _) => {
+            files.iter().map(|path| ("--input-data", path)).collect()
+        }
+        DataSource::SessionTrace(trace) => {
+            trace.sources.iter().map(|source| ("--session-trace", &source.path)).collect()
+        }
+        DataSource::Prompts(PromptSpec { prompt: PromptLength::Recorded(path), .. }) => vec![("--prompt-tokens", path)],
+        DataSource::Prompts(PromptSpec { prompt: PromptLength::Dataset(set), .. }) => {
+            vec![("--prompt-tokens", &set.path)]
+        }
+        DataSource::Prompts(_) | DataSource::Zero | DataSource::Random | DataSource::Directory(_) => Vec::new(),
+    }
 }
 
 /// The files of a report, the page itself named by `flag`.

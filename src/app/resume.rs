@@ -39,11 +39,16 @@ impl EarlierRun {
             let rule = "is a report, which the result would replace: add --summary-file with another name";
             return Err(Error::usage(format!("--resume {}: {rule}", path.display())));
         }
-        let refuse = |problem: String| {
-            let next = "give the same flags, or start over without --resume";
-            Err(Error::usage(format!("--resume {}: {problem}; {next}", path.display())))
+        let same = match draws_seed(&plan.invocation.flags) {
+            true => format!("the same flags, with --seed {}", result.setup.seed),
+            false => "the same flags".to_owned(),
         };
-        let differences = changed_flags(&result.setup.flags, &plan.invocation.flags);
+        let refuse = |problem: String| {
+            let path = path.display();
+            Err(Error::usage(format!("--resume {path}: {problem}; give {same}, or start over without --resume")))
+        };
+        let (then, now) = (&result.setup, &plan.invocation.flags);
+        let differences = changed_flags(&with_seed(&then.flags, then.seed), &with_seed(now, plan.seed));
         if !differences.is_empty() {
             return refuse(format!("it is from another plan: {}", differences.join(", ")));
         }
@@ -261,6 +266,23 @@ fn take_unfinished(levels: &mut Vec<LevelSummary>, starts: usize, in_order: bool
     unfinished.into_iter().chain(failed).collect()
 }
 
+/// The flag of the seed, and its value by which one is drawn from the clock.
+const SEED: (&str, &str) = ("--seed", "time");
+
+fn draws_seed(flags: &[Flag]) -> bool {
+    let says_time = |value: &String| value.eq_ignore_ascii_case(SEED.1);
+    flags.iter().any(|flag| flag.name == SEED.0 && flag.values.iter().any(says_time))
+}
+
+/// The flags with the seed itself: two runs that draw one from the clock draw different ones, and the part that is
+/// measured now would have another load than the rest.
+fn with_seed(flags: &[Flag], seed: u64) -> Vec<Flag> {
+    let mut flags = flags.to_vec();
+    let seeds = flags.iter_mut().filter(|flag| flag.name == SEED.0);
+    seeds.for_each(|flag| flag.values = vec![seed.to_string()]);
+    flags
+}
+
 /// Which flags differ, with both values.
 fn changed_flags(then: &[Flag], now: &[Flag]) -> Vec<String> {
     let values = |flags: &[Flag]| -> BTreeMap<String, String> {
@@ -319,6 +341,20 @@ mod tests {
         let expected = ["--async was on and is absent", "--seed was '1' and is '2'", "-p was absent and is '5'"];
         assert_eq!(changed_flags(&then, &now), expected);
         assert!(changed_flags(&then, &then).is_empty());
+    }
+
+    #[test]
+    fn a_seed_is_the_same_as_a_number_however_it_was_given() {
+        let changed = |then: &str, drawn: u64, now: &str, seed: u64| {
+            changed_flags(&with_seed(&[flag("--seed", then)], drawn), &with_seed(&[flag("--seed", now)], seed))
+        };
+        assert_eq!(changed("time", 7, "time", 8), ["--seed was '7' and is '8'"]);
+        assert_eq!(changed("1", 1, "2", 2), ["--seed was '1' and is '2'"]);
+        for (then, now) in [("time", "7"), ("7", "TIME"), ("7", "07")] {
+            assert!(changed(then, 7, now, 7).is_empty(), "{then} {now}");
+        }
+        let draws = ["time", "Time", "7"].map(|value| draws_seed(&[flag("-m", "time"), flag("--seed", value)]));
+        assert_eq!(draws, [true, true, false]);
     }
 
     #[test]

@@ -23,8 +23,9 @@ use crate::signals::{self, Listener, ReceivedSignal};
 use crate::stdio::{self, note};
 
 /// Exit codes of the processes, from the best to the worst.
-const GRAVITY: [u8; 8] = [
+const GRAVITY: [u8; 9] = [
     exit::OK,
+    exit::UNDECIDED,
     exit::REQUIREMENT,
     exit::INVALID,
     exit::OVER_THRESHOLD,
@@ -224,5 +225,7 @@ mod tests {
         assert_eq!(gravest(&[0, 101, 130]), exit::INTERRUPTED);
         assert_eq!(gravest(&[3, 101]), exit::PANICKED);
         assert_eq!(gravest(&[0, 0]), exit::OK);
+        assert_eq!(gravest(&[0, 7]), exit::UNDECIDED);
+        assert_eq!([gravest(&[6, 7]), gravest(&[3, 7]), gravest(&[99, 7])], [6, 3, 99]);
     }
 }

@@ -1,18 +1,19 @@
 //! A run's figures as metrics of OpenTelemetry: OTLP's JSON form, which every collector takes over HTTP.
 
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use crate::clock::Stamp;
 use crate::level_name;
 use crate::result::figures::{FigureAt, all};
 use crate::result::outcome::Outcome;
 use crate::result::summary::LevelSummary;
-use crate::result::{RunResult, Unit};
+use crate::result::{RunResult, Setup, Unit};
 
 /// What a metric's name begins with.
 const PREFIX: &str = "triton_bench";
 
-/// The request that carries every figure of every level as a gauge, with the level's load as an attribute; none without levels.
+/// The request that carries every figure of every level as a gauge, with what tells the level apart as attributes; none without levels.
 pub fn request(result: &RunResult) -> Option<String> {
     let setup = &result.setup;
     let metrics: Vec<Value> = all(&setup.measurement).into_iter().filter_map(|figure| metric(result, figure)).collect();
@@ -32,16 +33,17 @@ pub fn request(result: &RunResult) -> Option<String> {
 /// A figure of all levels that have it. Times are in seconds, as OpenTelemetry wants them.
 fn metric(result: &RunResult, figure: FigureAt) -> Option<Value> {
     let (unit, factor) = unit(figure.figure.unit);
-    let point = |level: &LevelSummary| {
+    let point = |(level, earlier): (&LevelSummary, &[LevelSummary])| {
         let found = figure.value(level)?;
+        let Counted { start, end } = Counted::of(level);
         Some(json!({
-            "attributes": attributes(result, level),
-            "startTimeUnixNano": nanoseconds(result.setup.began),
-            "timeUnixNano": nanoseconds(result.ended.unwrap_or(result.setup.began)),
+            "attributes": attributes(result, level, earlier),
+            "startTimeUnixNano": nanoseconds(&result.setup, start),
+            "timeUnixNano": nanoseconds(&result.setup, end),
             "asDouble": found.value * factor,
         }))
     };
-    let points: Vec<Value> = result.levels.iter().filter_map(point).collect();
+    let points: Vec<Value> = result.levels_with_earlier().filter_map(point).collect();
     (!points.is_empty()).then(|| {
         json!({
             "name": format!("{PREFIX}.{}", figure.key()),
@@ -52,24 +54,47 @@ fn metric(result: &RunResult, figure: FigureAt) -> Option<Value> {
     })
 }
 
-fn attributes(result: &RunResult, level: &LevelSummary) -> [Value; 5] {
+/// The time that a level's figures are of.
+struct Counted {
+    start: Stamp,
+    end: Stamp,
+}
+
+impl Counted {
+    /// That of its windows. A level that is measured as a whole, or that lacks a counted window, has its own.
+    fn of(level: &LevelSummary) -> Self {
+        let client = &level.client;
+        let windows = || level.windows.iter().filter(|row| row.counted);
+        let start = windows().map(|row| row.start).min().unwrap_or(client.start);
+        let end = windows().map(|row| row.start.plus_duration(row.duration)).max();
+        Self { start, end: end.unwrap_or_else(|| client.start.plus_duration(client.duration)) }
+    }
+}
+
+/// Two points of a metric with the same attributes would be one series, of which a collector may keep either.
+fn attributes(result: &RunResult, level: &LevelSummary, earlier: &[LevelSummary]) -> Vec<Value> {
+    let repetition = result.distinction(level, earlier).repetition;
     let models: Vec<&str> = result.setup.models.iter().map(|model| model.name.as_str()).collect();
-    [
+    let all = [
         attribute("model", &models.join(",")),
         attribute("service", &result.setup.service_kind),
         attribute("load", &level_name(level.load)),
         attribute("batch_size", &level.client.batch_size.to_string()),
         attribute("outcome", Outcome::new(level).name()),
-    ]
+    ];
+    all.into_iter().chain(repetition.map(|number| attribute("repetition", &number.to_string()))).collect()
 }
 
 fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// 64-bit numbers are texts in protobuf's JSON.
-fn nanoseconds(time: Timestamp) -> String {
-    time.as_nanosecond().to_string()
+/// A moment by the wall clock at the run's beginning, since the epoch. 64-bit numbers are texts in protobuf's JSON.
+fn nanoseconds(setup: &Setup, moment: Stamp) -> String {
+    // Levels of an earlier run that was resumed lie before it.
+    let after = |earlier: Stamp, later: Stamp| SignedDuration::try_from(later - earlier).unwrap_or_default();
+    let since_then = after(setup.began_stamp, moment) - after(moment, setup.began_stamp);
+    setup.began.checked_add(since_then).unwrap_or(setup.began).as_nanosecond().to_string()
 }
 
 /// The unit in UCUM, OpenTelemetry's code for units, and what a value is multiplied by.
@@ -83,5 +108,51 @@ fn unit(unit: Unit) -> (&'static str, f64) {
         Unit::BytesPerSecond => ("By/s", 1.0),
         Unit::Nanoseconds => ("s", 1e-9),
         Unit::Share | Unit::Ratio => ("1", 1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{LevelLoad, sample};
+    use crate::result::timeline;
+
+    #[test]
+    fn a_level_that_repeats_a_load_is_another_series_of_another_time() {
+        const SECOND: u64 = 1_000_000_000;
+        let setup =
+            Setup { began: Timestamp::from_second(1_000).unwrap(), began_stamp: Stamp(50 * SECOND), ..plans::setup() };
+        let level = |concurrency: u32, start: u64| {
+            let mut level = sample::level(LevelLoad::Concurrency(concurrency), 100, 5_000_000);
+            level.client.start = Stamp(start * SECOND);
+            level
+        };
+        let mut with_windows = level(4, 60);
+        let row = |start: u64, counted: bool| timeline::WindowRow {
+            duration: Duration::from_secs(2),
+            counted,
+            ..timeline::sample::row(Stamp(start * SECOND))
+        };
+        with_windows.windows = vec![row(60, false), row(62, true), row(64, true), row(66, false)];
+        // The first is of an earlier run that was resumed.
+        let result = plans::result(&setup, &[level(4, 45), level(8, 51), with_windows]);
+        let request: Value = serde_json::from_str(&request(&result).unwrap()).unwrap();
+        let metrics = request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap();
+        let throughput = metrics.iter().find(|metric| metric["name"] == "triton_bench.throughput").unwrap();
+        let told = |point: &Value| {
+            let seconds = |key: &str| point[key].as_str().unwrap().parse::<u64>().unwrap() / SECOND;
+            let attributes = point["attributes"].as_array().unwrap();
+            let repetition = attributes.iter().find(|attribute| attribute["key"] == "repetition");
+            let repetition = repetition.map(|found| found["value"]["stringValue"].as_str().unwrap().to_owned());
+            (repetition, seconds("startTimeUnixNano"), seconds("timeUnixNano"))
+        };
+        let points: Vec<_> = throughput["gauge"]["dataPoints"].as_array().unwrap().iter().map(told).collect();
+        let expected = [(Some("1"), 995, 996), (None, 1_001, 1_002), (Some("2"), 1_012, 1_016)];
+        assert_eq!(points, expected.map(|(number, start, end)| (number.map(str::to_owned), start, end)));
     }
 }

@@ -39,8 +39,12 @@ fn collector(status: &'static str) -> (String, JoinHandle<Asked>) {
 }
 
 fn run(endpoint: &str) -> Finished {
+    measured("--request-count 40 --concurrency-range 1:2", endpoint)
+}
+
+fn measured(load: &str, endpoint: &str) -> Finished {
     let server = HttpServer::start(|_: &Received| vec![Act::Send(good_answer())]);
-    let program = Program::new().args("-m m --request-count 40 --concurrency-range 1:2 -u").arg(server.url());
+    let program = Program::new().args("-m m -u").arg(server.url()).args(load);
     program.args("--otlp-endpoint").arg(endpoint).run()
 }
 
@@ -73,6 +77,28 @@ fn a_collector_gets_every_figure_of_every_level() {
     assert_eq!(loads, ["concurrency 1", "concurrency 2"]);
     let p99 = &points(&asked, "triton_bench.p99")[0]["asDouble"];
     assert!((1e-6..10.0).contains(&p99.as_f64().unwrap()), "it is in seconds: {p99}");
+}
+
+#[test]
+fn a_stage_that_repeats_a_load_is_told_from_the_first() {
+    let (address, asked) = collector("200 OK");
+    let stages = "--stage concurrency:1:200ms --stage concurrency:2:200ms --stage concurrency:1:200ms";
+    let run = measured(stages, &address);
+    assert!(run.code() < 99, "{}", run.stderr);
+    let asked = asked.join().unwrap();
+    let told = |point: &Value| {
+        let attributes = point["attributes"].as_array().unwrap();
+        let repetition = attributes.iter().find(|attribute| attribute["key"] == "repetition");
+        let time = |key: &str| point[key].as_str().unwrap().parse::<u64>().unwrap();
+        let span = [time("startTimeUnixNano"), time("timeUnixNano")];
+        (repetition.map(|found| found["value"]["stringValue"].as_str().unwrap().to_owned()), span)
+    };
+    let told: Vec<_> = points(&asked, "triton_bench.throughput").iter().map(told).collect();
+    let repetitions: Vec<_> = told.iter().map(|(repetition, _)| repetition.as_deref()).collect();
+    assert_eq!(repetitions, [Some("1"), None, Some("2")]);
+    // A stage begins a moment before the last answers of the one before it.
+    let apart = told.windows(2).all(|pair| pair[0].1.iter().zip(pair[1].1).all(|(earlier, later)| *earlier < later));
+    assert!(apart && told.iter().all(|(_, [start, end])| start < end), "each stage has its own time: {told:?}");
 }
 
 #[test]

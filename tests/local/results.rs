@@ -470,6 +470,48 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
 }
 
 #[test]
+fn no_result_takes_the_place_of_an_input() {
+    const OPENAI: &str = "--service-kind openai --endpoint v1/chat/completions --streaming";
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    // Whatever is in it: files are looked for before any is read.
+    let input = folder.path().join("input.json");
+    fs::write(&input, "mine").unwrap();
+    let path = input.display();
+    for (flag, flags) in [
+        ("--input-data", format!("--input-data {path}")),
+        ("--request-intervals", format!("--request-intervals {path}")),
+        ("--trace-replay", format!("--trace-replay {path}")),
+        ("--trace-replay", format!("--trace-replay {path} --stage replay:1 --stage concurrency:1:2s")),
+        ("--trace-lengths", format!("--trace-lengths {path} --trace-input IDS")),
+        ("--input-data", format!("{OPENAI} --input-data {path}")),
+        ("--prompt-tokens", format!("{OPENAI} --prompt-tokens trace:{path}")),
+        ("--prompt-tokens", format!("{OPENAI} --prompt-tokens dataset:{path}")),
+        ("--tokenizer", format!("{OPENAI} --prompt-tokens 5 --tokenizer {path}")),
+        ("--session-trace", format!("{OPENAI} --session-concurrency 1 --session-trace weka:{path}")),
+        ("--proto", format!("--service-kind dynamic_grpc --grpc-method a.B/C --proto {path} --input-data Cargo.toml")),
+        (
+            "--ssl-https-ca-certificates-file",
+            format!("-u https://{} --ssl-https-ca-certificates-file {path}", server.url()),
+        ),
+    ] {
+        let run = Program::new().args("-m m").args(&flags).arg("--report").arg(&input).run();
+        run.failure_after_notes(&["--report ", flag, "name two files"]);
+    }
+    let variants = levels(&server).args("--variant a:--sync --variant").arg(format!("b:--input-data {path}"));
+    variants.arg("--report").arg(&input).run().failure_after_notes(&["--report ", "--input-data", "name two files"]);
+    assert_eq!(fs::read_to_string(&input).unwrap(), "mine");
+    let (base, other) = (folder.path().join("base.json"), folder.path().join("other.json"));
+    assert_eq!(levels(&server).arg("--summary-file").arg(&base).run().code(), 0);
+    let resumed = || levels(&server).arg("--resume").arg(&base);
+    let taken = resumed().arg("--summary-file").arg(&other).arg("-f").arg(&base).run();
+    taken.failure_after_notes(&["-f ", "--resume", "name two files"]);
+    // It is continued under whatever name.
+    let same = folder.path().join("./base.json");
+    assert_eq!(resumed().arg("--summary-file").arg(&same).run().code(), 0);
+}
+
+#[test]
 fn timed_what_is_undecided_is_measured_on_as_one_level() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
@@ -638,6 +680,49 @@ fn a_level_is_finished_with_its_last_start() {
     let before = server.inferences();
     let again = run().arg("--resume").arg(&path).run();
     assert_eq!((taken(&again), server.inferences()), (3, before), "{}", again.stderr);
+}
+
+#[test]
+fn what_is_resumed_keeps_the_seed_that_was_drawn() {
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let run = |flags: &str, seed: &str, file: &str| {
+        levels(&server).args(flags).args("--on-disturbance ignore --seed").arg(seed).arg(file).arg(&path).run()
+    };
+    let orders = || {
+        let rounds = summary(&path)["variants"]["cells"][0]["rounds"].take();
+        rounds.as_array().unwrap().iter().map(|round| round["order"].clone()).collect::<Vec<_>>()
+    };
+    let variants = "--rounds 8 --order random --variant a:--sync --variant b:--async --variant c:";
+    for (flags, levels) in [("--concurrency-range 1:2", 2), (variants, 0)] {
+        assert!(run(flags, "time", "--summary-file").code() < 99);
+        let drawn = if levels == 0 { orders() } else { Vec::new() };
+        break_off(&path, |result| {
+            result["levels"].as_array_mut().unwrap().truncate(1);
+            let rounds = result.pointer_mut("/variants/cells/0/rounds").and_then(Value::as_array_mut);
+            rounds.into_iter().for_each(|rounds| rounds.truncate(4));
+        });
+        let left = summary(&path);
+        let seed = left["seed"].to_string();
+        // Another seed would draw other loads, and other orders, for what is left.
+        let refused = run(flags, "time", "--resume");
+        refused.failure_after_notes(&[
+            "--seed was '",
+            &seed,
+            "and is '",
+            &format!("with --seed {seed}, or start over"),
+        ]);
+        assert_eq!(summary(&path), left);
+        let resumed = run(flags, &seed, "--resume");
+        let whole = summary(&path);
+        assert!(resumed.code() < 99, "{}", resumed.stderr);
+        assert_eq!((whole["seed"].to_string(), whole["levels"].as_array().unwrap().len()), (seed, levels));
+        assert_eq!(taken(&resumed), 1, "{}", resumed.stderr);
+        if levels == 0 {
+            assert_eq!(orders(), drawn);
+        }
+    }
 }
 
 #[test]
