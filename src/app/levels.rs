@@ -130,7 +130,8 @@ fn search<T: LevelValue>(
         let places = Range::with_step(0, u32::try_from(last).ok(), 1);
         return search(runner, &places, result, &|index: u32| job(range.listed[index as usize]));
     }
-    let mut search = Search::new(range.clone(), runner.plan().measurement.binary_search);
+    let is_binary = runner.plan().measurement.binary_search;
+    let mut search = Search::new(range.clone(), is_binary);
     let mut unsettled = Vec::new();
     let (mut last, mut confirmed, mut measures) = (None, false, false);
     while let Some(value) = search.next(last) {
@@ -148,13 +149,20 @@ fn search<T: LevelValue>(
         if level.ending == Ending::Unstable {
             unsettled.push((result.levels.len() - 1, value));
         }
-        last = Some(if passes(runner.context.codes, level) { Outcome::Pass } else { Outcome::Fail });
+        if is_binary && measured {
+            // The next level hangs on this one.
+            settle(runner, result, &mut unsettled, job)?;
+        }
+        let Some(level) = result.levels.last() else { break };
+        let is_too_much = is_binary && runner.context.codes == Codes::Own && is_overloaded(level);
+        let passes = passes(runner.context.codes, level) && !is_too_much;
+        last = Some(if passes { Outcome::Pass } else { Outcome::Fail });
         if runner.must_stop() {
             break;
         }
     }
     // If the resumed run had ended, these levels are already settled.
-    if measures { settle(runner, result, unsettled, job) } else { Ok(()) }
+    if measures { settle(runner, result, &mut unsettled, job) } else { Ok(()) }
 }
 
 /// Measures levels whose windows did not agree once more, because the disturbance may be over; with more patience where the limit
@@ -162,13 +170,13 @@ fn search<T: LevelValue>(
 fn settle<T: LevelValue>(
     runner: &Runner<'_>,
     result: &mut RunResult,
-    unsettled: Vec<(usize, T)>,
+    unsettled: &mut Vec<(usize, T)>,
     job: &dyn Fn(T) -> Result<Job>,
 ) -> Result<()> {
     if runner.context.codes == Codes::PerfAnalyzers || result.levels.len() < 2 {
         return Ok(());
     }
-    for (index, value) in unsettled.into_iter().take(MAX_REPEATED) {
+    for (index, value) in unsettled.drain(..).take(MAX_REPEATED) {
         if runner.must_stop() {
             break;
         }
@@ -205,12 +213,25 @@ fn name(levels: &[LevelSummary]) -> String {
     levels.last().map(|level| report::level_name(level.load)).unwrap_or_default()
 }
 
-/// Whether the last level is the first above the threshold, after others below it.
+/// Whether the last level is the first above the threshold, after others below it or while the server warmed up.
 fn ends_a_range(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
     // A growing queue is not chance.
-    let by_chance = |level: &LevelSummary| level.ending == Ending::OverThreshold && !is_overloaded(level);
-    let over = levels.last().is_some_and(by_chance);
-    over && levels.len() > 1 && runner.context.codes == Codes::Own && !runner.must_stop()
+    let by_chance = |level: &LevelSummary| {
+        level.ending == Ending::OverThreshold
+            && !is_overloaded(level)
+            && (levels.len() > 1 || is_within_at_last(level, runner.plan().measurement.percentile))
+    };
+    levels.last().is_some_and(by_chance) && runner.context.codes == Codes::Own && !runner.must_stop()
+}
+
+/// Whether the last of several windows of a level is within its limit, whatever all of them are.
+fn is_within_at_last(level: &LevelSummary, percentile: Option<f64>) -> bool {
+    let [_, .., last] = level.windows.as_slice() else { return false };
+    let latency_ns = match percentile {
+        Some(percentile) => last.percentiles_ns.get(&percentile.to_string()).map(|ns| *ns as f64),
+        None => Some(last.avg_ns),
+    };
+    latency_ns.zip(level.limit).is_some_and(|(latency, check)| latency < check.limit.as_nanos() as f64)
 }
 
 fn is_overloaded(level: &LevelSummary) -> bool {

@@ -1,15 +1,16 @@
 //! `--restarts`: repeats a measured level, with the model reloaded each time.
 
 use crate::error::Result;
+use crate::result::reasons::Verdict;
 use crate::result::restarts::restarts;
-use crate::result::summary::{Ending, LevelSummary};
+use crate::result::summary::{Ending, LevelSummary, MissingStarts};
 use crate::stdio::note;
 use crate::terms::MeasurementPlan;
 
 /// Adds to `level` its results at as many starts as the plan asks for, including the first. `again` reloads the model
 /// and measures; its argument is whether this is the first call. Failures there do not lose earlier results: if
 /// `may_go_on` returns false (its argument is whether the last start was useful), or a model cannot be reloaded, the
-/// repetition ends.
+/// repetition ends. Which starts are missing, and why, is kept: a server that failed at one of them has not passed.
 pub fn repeat(
     plan: &MeasurementPlan,
     level: &mut LevelSummary,
@@ -21,15 +22,17 @@ pub fn repeat(
         return;
     }
     let mut levels = vec![level.clone()];
-    let mut is_of_use = !is_worthless(level);
+    let (mut is_of_use, mut cause) = (!is_worthless(level), None);
     while levels.len() < starts && may_go_on(is_of_use) && is_of_use {
         match again(levels.len() == 1) {
             Ok(level) => {
                 is_of_use = !is_worthless(&level);
+                cause = failure(&level);
                 levels.extend(is_of_use.then_some(level));
             }
             Err(error) => {
                 note!("{error}");
+                cause = Some((error.to_string(), false));
                 break;
             }
         }
@@ -40,7 +43,24 @@ pub fn repeat(
     if levels.len() < starts {
         note!("--restarts: {} of {starts} starts were measured", levels.len());
     }
+    level.missing_starts = cause.map(|(reason, requests_failed)| {
+        let (planned, measured) = (starts, levels.len());
+        MissingStarts { planned, measured, reason, requests_failed }
+    });
     level.restarts = restarts(&levels, plan.percentile);
+}
+
+/// Why a start is worth nothing, and that its requests failed, if they did.
+fn failure(level: &LevelSummary) -> Option<(String, bool)> {
+    if !is_worthless(level) || level.ending == Ending::Interrupted {
+        return None;
+    }
+    let reason = match &level.verdict {
+        Verdict::Invalid(reasons) => reasons.first().map(ToString::to_string),
+        Verdict::Valid => None,
+    };
+    let error = || level.client.errors.first().map(|(error, _)| error.to_string());
+    Some((reason.or_else(error).unwrap_or_else(|| "no request succeeded".to_owned()), true))
 }
 
 fn is_worthless(level: &LevelSummary) -> bool {
@@ -57,6 +77,10 @@ mod tests {
 
     /// How many starts a level has where the plan asks for five and `again` is called with the number of the start.
     fn starts(again: impl Fn(u32) -> Result<LevelSummary>, interrupted_after: u32) -> Option<usize> {
+        repeated(again, interrupted_after).restarts.map(|all| all.starts)
+    }
+
+    fn repeated(again: impl Fn(u32) -> Result<LevelSummary>, interrupted_after: u32) -> LevelSummary {
         let plan = MeasurementPlan { restarts: 5, ..sample::plan() };
         let mut level = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
         let number = Cell::new(0);
@@ -66,7 +90,22 @@ mod tests {
             again(number.get())
         };
         repeat(&plan, &mut level, |is_of_use| is_of_use && number.get() < interrupted_after, measure);
-        level.restarts.map(|all| all.starts)
+        level
+    }
+
+    #[test]
+    fn a_start_that_fails_is_told() {
+        let level = |ending| LevelSummary { ending, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) };
+        let from_third = |ending: Ending| move |number| Ok(level(if number < 2 { Ending::Stable } else { ending }));
+        let missing = |again: &dyn Fn(u32) -> Result<LevelSummary>| repeated(again, 9).missing_starts;
+        let failed = missing(&from_third(Ending::Failed)).unwrap();
+        assert_eq!((failed.planned, failed.measured, failed.requests_failed), (5, 2, true));
+        assert_eq!(failed.reason, "no request succeeded");
+        assert_eq!(missing(&from_third(Ending::Interrupted)), None);
+        assert_eq!(missing(&|_| Ok(level(Ending::Stable))), None);
+        let gone = missing(&|_| Err(Error::server("gone"))).unwrap();
+        assert_eq!((gone.planned, gone.measured, gone.requests_failed), (5, 1, false));
+        assert!(gone.reason.contains("gone"), "{gone:?}");
     }
 
     #[test]

@@ -16,8 +16,16 @@ use crate::terms::{GapDistribution, MeasurementPlan, WindowRule};
 
 /// Requests outstanding in the burst that gives the first guess; fewer where a server refuses what it cannot do at once.
 const BURSTS: [u32; 4] = [256, 32, 4, 1];
-/// Shortest and longest window of a search step.
+/// Shortest and longest window of a search step, where answers and rates leave that open.
 const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
+/// A step waits no longer for the first answer to a burst.
+const LONGEST_BURST: Duration = Duration::from_secs(60);
+/// How many times longer the next burst may take, where nothing has ended in one.
+const PATIENCE: u32 = 4;
+/// In a window of as many requests a queue that grows is longer than chance makes one.
+const ENOUGH_REQUESTS: f64 = 40.0;
+/// But the steps of slow servers are no longer than this.
+const LONGEST_STEP: Duration = Duration::from_secs(30);
 
 /// Searches, then measures and prints each rate, then reports what was found. Steps that an earlier run has taken are
 /// answered from its result.
@@ -84,18 +92,26 @@ fn look(runner: &Runner<'_>, step: SweepStep, result: &mut RunResult) -> Result<
 
 /// Many requests at once; `None` if they fail, however few they are, which is reported and in the result.
 fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<LevelSummary>> {
-    let mut failed = None;
+    let (mut failed, mut length) = (None, usual_window(runner));
     for outstanding in BURSTS {
-        let level = runner.measure_quietly(&burst(runner, outstanding), &search_plan(&runner.plan().measurement))?;
+        let level = runner.measure_quietly(&burst(runner, outstanding), &search_plan(runner, length))?;
         if level.ending != Ending::Failed {
             return Ok(Some(level));
         }
-        let sheds = level.client.requests > 0 && !runner.is_interrupted() && !runner.session.backend.is_gone();
+        let (ended, may_go_on) =
+            (level.client.completed(), !runner.is_interrupted() && !runner.session.backend.is_gone());
+        let sheds = level.client.requests > 0;
         failed = Some(level);
-        if !sheds {
+        if !may_go_on || ended > 0 && !sheds || outstanding == 1 {
             break;
         }
-        note!("sweep: of {outstanding} requests at once, more fail than --max-errors allows");
+        match ended {
+            0 => {
+                note!("sweep: of {outstanding} requests at once, none ended in {length:?}; fewer, for longer");
+                length = LONGEST_BURST.min(length * PATIENCE);
+            }
+            _ => note!("sweep: of {outstanding} requests at once, more fail than --max-errors allows"),
+        }
     }
     say_no_rate(runner, failed.as_ref());
     result.levels.extend(failed);
@@ -107,7 +123,8 @@ fn confirm(runner: &Runner<'_>, rate: f64) -> Result<LevelSummary> {
     // Even gaps: random ones would bring a short window more or fewer requests than the rate, and the search would take
     // that for the server's capacity.
     let job = Job::rate(runner.session, rate, GapDistribution::Constant)?;
-    runner.measure_quietly(&job, &search_plan(&runner.plan().measurement))
+    let enough = Duration::from_secs_f64(ENOUGH_REQUESTS / rate).min(LONGEST_STEP);
+    runner.measure_quietly(&job, &search_plan(runner, usual_window(runner).max(enough)))
 }
 
 fn say_confirmed(rate: f64, observed: SweepObservation, before: bool) {
@@ -191,10 +208,15 @@ fn say_no_rate(runner: &Runner<'_>, level: Option<&LevelSummary>) {
     note!("--sweep: {why}");
 }
 
+/// How long the window of a search step is, if nothing calls for a longer one.
+fn usual_window(runner: &Runner<'_>) -> Duration {
+    let length = runner.plan().measurement.window.length();
+    length.map_or(SEARCH_WINDOW.1, |length| length.clamp(SEARCH_WINDOW.0, SEARCH_WINDOW.1))
+}
+
 /// One short window per search step.
-fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
-    let length = plan.window.length().map_or(SEARCH_WINDOW.1, |length| length.clamp(SEARCH_WINDOW.0, SEARCH_WINDOW.1));
-    MeasurementPlan { window: WindowRule::of_length(length), ..plan.clone().once() }
+fn search_plan(runner: &Runner<'_>, length: Duration) -> MeasurementPlan {
+    MeasurementPlan { window: WindowRule::of_length(length), ..runner.plan().measurement.clone().once() }
 }
 
 fn burst(runner: &Runner<'_>, most: u32) -> Job {

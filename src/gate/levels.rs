@@ -120,7 +120,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     match found {
         Ok(found) if note.is_some() => Checked { note, ..judged(plan, requirement, level.load, &found) },
         Ok(found) => {
-            let checked = judged(plan, requirement, level.load, &found);
+            let checked = more_starts(judged(plan, requirement, level.load, &found), requirement, level);
             match baseline {
                 Some(baseline) => held_against(checked, requirement, level, baseline),
                 None => checked,
@@ -174,6 +174,18 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         vague_baseline: false,
         note,
     }
+}
+
+/// The same, with a remark where starts decide: to measure each longer is no help.
+fn more_starts(checked: Checked, requirement: &Requirement, level: &LevelSummary) -> Checked {
+    let Figure::Statistic(statistic) = requirement.figure else { return checked };
+    let is_by_starts =
+        matches!(requirement.bound, Bound::Value(_)) && Figures::new(level).over_starts(statistic).is_some();
+    if !checked.open || !is_by_starts {
+        return checked;
+    }
+    let note = "undecided: neither met nor missed by what the starts differ; more of them (--restarts) may decide it";
+    Checked { note: Some(note.to_owned()), ..checked }
 }
 
 /// The same, with a remark where the baseline knows the figure less well than this level: to measure that longer is no help.

@@ -27,7 +27,7 @@ use crate::result::figures::{FigureAt, Value};
 use crate::result::ratio::{Estimate, Figures, Side, bounds_of_ratio, ratio};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::{LevelLoad, StatisticEstimate};
-use crate::stats::{Bounds, Interval, Proportion, share_difference, share_interval, student_t_quantile};
+use crate::stats::{Bounds, Clustered, Interval, share_difference, share_interval, student_t_quantile};
 use crate::terms::{FigureName, Statistic};
 
 pub use baseline::{Finding, Lack, Planned, lacks};
@@ -113,7 +113,10 @@ pub fn find(
     };
     let (unit, wider) = (statistic.map_or(Unit::Share, Unit::new), wider(figures.looks));
     let change = match requirement.bound {
-        Bound::Value(bound) => return Ok(by_value(figures, statistic, unit, bound).wider(wider)),
+        Bound::Value(bound) => {
+            let over_starts = statistic.and_then(|statistic| over_starts(figures, statistic, bound));
+            return Ok(over_starts.unwrap_or_else(|| by_value(figures, statistic, unit, bound).wider(wider)));
+        }
         Bound::Change(change) => change,
     };
     let baseline = baseline.ok_or("there is no baseline")?;
@@ -124,6 +127,19 @@ pub fn find(
     let unknown = || Side { value: value(statistic, figures.client), bounds: Bounds::default(), starts: None };
     let (ratio, bounds) = bounds_of_ratio(&figures.side(statistic).unwrap_or_else(unknown), &theirs, wider);
     Ok(Found::by(Unit::Ratio, ratio, bounds, 1.0 + change))
+}
+
+/// A figure by itself over all starts, if there were several: what one of them was is not what another will be. How often the
+/// first was looked at does not matter.
+fn over_starts(figures: Figures<'_>, statistic: Statistic, bound: f64) -> Option<Found> {
+    let across = figures.over_starts(statistic)?;
+    Some(Found {
+        unit: Unit::new(statistic),
+        value: across.mean,
+        interval: across.interval,
+        bounds: across.interval.into(),
+        bound,
+    })
 }
 
 /// A figure by itself; the share of errors, if it is no statistic.
@@ -152,7 +168,7 @@ fn named(
 ) -> Result<Found, &'static str> {
     let figure = FigureAt::new(name);
     let none = "the level does not have this figure";
-    let Value { value, interval, mut bounds } = figure.value_in(figures.client).ok_or(none)?;
+    let Value { value, interval, mut bounds } = figure.value_with(figures.client, figures.bursts).ok_or(none)?;
     if is_taken_as_it_is(name) {
         bounds = Bounds { low: Some(value), high: Some(value) };
     }
@@ -163,7 +179,7 @@ fn named(
     };
     let their_none = "the baseline's level does not have this figure";
     let baseline = baseline.ok_or("there is no baseline")?;
-    let theirs = figure.value_in(baseline.client).ok_or(their_none)?;
+    let theirs = figure.value_with(baseline.client, baseline.bursts).ok_or(their_none)?;
     if theirs.value <= 0.0 {
         return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
     }
@@ -192,11 +208,11 @@ pub fn is_about(requirement: &Requirement, load: LevelLoad) -> bool {
 
 /// The share of errors among requests against that of a reference, which may grow by `change`. Shares are often 0, which has
 /// no ratio, so the interval is that of their difference, from the reference's share on.
-pub fn errors_against(proportion: Proportion, reference: Proportion, change: f64) -> Found {
-    let base = reference.share();
-    let interval = share_difference(proportion, reference, CONFIDENCE)
+pub fn errors_against(share: Clustered, reference: Clustered, change: f64) -> Found {
+    let base = reference.proportion.share();
+    let interval = share_difference(share, reference, CONFIDENCE)
         .map(|difference| Interval { low: (base + difference.low).max(0.0), high: (base + difference.high).min(1.0) });
-    Found::by(Unit::Share, proportion.share(), interval.into(), base * (1.0 + change))
+    Found::by(Unit::Share, share.proportion.share(), interval.into(), base * (1.0 + change))
 }
 
 /// How many times as far away bounds are at that look as at the first, or at the only one.
@@ -208,6 +224,12 @@ fn wider(look: u32) -> f64 {
     // With this many degrees of freedom, Student's t is the normal distribution.
     let quantile = |tail: f64| student_t_quantile(1.0 - tail, 1e5);
     quantile(tail / 2.0_f64.powi(look.min(30) as i32 - 1)) / quantile(tail)
+}
+
+/// The same of what is looked at after every one of `count` parts: as at a look two further on than those whenever there are twice as
+/// many, because a share that wanders between two of these passes a bound up to four times as often as at one of them.
+fn wider_at_every(count: usize) -> f64 {
+    wider(3 + count.max(1).ilog2())
 }
 
 #[cfg(test)]

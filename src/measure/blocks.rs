@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::failures;
-use crate::result::summary::ClientSummary;
+use crate::result::summary::{Bursts, ClientSummary};
+use crate::stats::{Part, Proportion, as_one};
 
 /// Most blocks; then each two become one.
 const MOST: usize = 64;
@@ -25,7 +26,10 @@ pub struct Block {
     pub sum_ns: f64,
     /// Requests that failed.
     pub failed: u64,
-    /// The same by reason.
+    /// Requests that kept the limits of `--goodput`.
+    #[serde(default)]
+    pub good: u64,
+    /// Those that failed, by reason.
     pub errors: Vec<(InferError, u64)>,
     /// How late the latest request was sent, in open loops.
     pub late_ns: Option<u64>,
@@ -42,6 +46,7 @@ impl Block {
             requests: client.requests,
             sum_ns: client.latency.sum_ns as f64,
             failed: client.failed,
+            good: client.good.unwrap_or(0),
             errors: client.errors.clone(),
             late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(100.0)),
             counts: recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect(),
@@ -60,6 +65,12 @@ impl Block {
         whole.sum_ns += u128::from(sum_ns);
         let requests = latencies.len() as u64;
         Self { seconds, requests, sum_ns: sum_ns as f64, counts, ..Self::default() }
+    }
+
+    /// That of this many seconds with so many requests that succeeded, and so many that failed.
+    #[cfg(test)]
+    pub(super) fn of_requests(seconds: f64, requests: u64, failed: u64) -> Self {
+        Self { seconds, requests, failed, ..Self::default() }
     }
 
     /// How often each latency occurs, ascending.
@@ -93,6 +104,7 @@ impl Block {
         self.requests += other.requests;
         self.sum_ns += other.sum_ns;
         self.failed += other.failed;
+        self.good += other.good;
         self.errors = failures::sum(std::mem::take(&mut self.errors), &other.errors);
         self.late_ns = self.late_ns.max(other.late_ns);
         self.recount(other, u64::saturating_add);
@@ -111,6 +123,7 @@ impl Block {
         self.requests = self.requests.saturating_sub(part.requests);
         self.sum_ns -= part.sum_ns;
         self.failed = self.failed.saturating_sub(part.failed);
+        self.good = self.good.saturating_sub(part.good);
         failures::take_away(&mut self.errors, &part.errors);
         self.recount(part, u64::saturating_sub);
         self
@@ -211,6 +224,18 @@ impl Blocks {
             all
         });
         joined.collect()
+    }
+
+    /// How many requests count as one in their shares.
+    pub(super) fn bursts(&self) -> Bursts {
+        let together = |hits: fn(&Block) -> u64| {
+            let part = |block: &Block| Part {
+                seconds: block.seconds,
+                proportion: Proportion { hits: hits(block), all: block.requests + block.failed },
+            };
+            as_one(&self.each.iter().map(part).collect::<Vec<_>>())
+        };
+        Bursts { failed: together(|block| block.failed), good: together(|block| block.good) }
     }
 
     /// Each of them.

@@ -19,7 +19,7 @@ const UNKNOWN: f64 = 1.0;
 
 /// What the level ends with; `None` if it needs another window.
 pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending> {
-    if history.latest().is_some_and(|window| is_hopeless(window, plan)) {
+    if is_hopeless(history, plan) {
         return Some(Ending::OverThreshold);
     }
     let exhausted = history.windows_left(plan) == 0;
@@ -72,9 +72,23 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
     imprecise.next_back().or(drifting)
 }
 
+/// Leaves out what came before the one step that a figure took, in a level that has not settled with all its windows, if those
+/// after it are enough: the server had to warm up.
+pub(super) fn leave_out_warm_up(history: &mut History, plan: &MeasurementPlan) {
+    if history.windows_left(plan) > 0 || unsettled(history, plan).is_none() {
+        return;
+    }
+    let since = history.since_step(plan).filter(|since| unsettled(since, plan).is_none());
+    since.into_iter().for_each(|since| *history = since);
+}
+
 /// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
-/// longer that the next level has to wait for.
-pub(super) fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
+/// longer that the next level has to wait for. After a pause of the server the next window completes more than it sent.
+pub(super) fn is_hopeless(history: &History, plan: &MeasurementPlan) -> bool {
+    history.last_two().is_some_and(|pair| pair.into_iter().all(|window| piles_up(window, plan)))
+}
+
+fn piles_up(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
     let over = check_limit(plan, window, Bounds::default).is_some_and(|check| check.over);
     let falls_behind = |open: &OpenLoopSummary| open.completed_rate < FALLS_BEHIND * open.achieved_rate;
     over && window.requests > 0
@@ -151,6 +165,32 @@ mod tests {
         assert_eq!(decided(&plan, 1_000, &[9_000; 10]), Some((Ending::OverThreshold, 3)));
         let noisy = [4_000, 4_000, 9_000, 4_000, 4_000, 4_000, 4_000, 4_000, 4_000, 4_000];
         assert_eq!(decided(&plan, 1_000, &noisy), Some((Ending::Stable, 6)));
+    }
+
+    /// A window of 200 requests a second that all took so long, of which so many a second were completed.
+    fn of_rate(completed_rate: f64, latency_ns: u64) -> WindowSet {
+        let open = OpenLoopSummary {
+            achieved_rate: 200.0,
+            completed_rate,
+            ..sample::open_loop(200.0, &sample::distribution(1, 1))
+        };
+        let mut window = WindowSet::sample(208, latency_ns);
+        window.client.open_loop = Some(open);
+        window
+    }
+
+    #[test]
+    fn a_pause_that_is_worked_off_ends_no_level() {
+        let plan = plan(None, 20);
+        let ending = |windows: &[WindowSet]| {
+            let mut history = History::new(&plan);
+            windows.iter().for_each(|window| history.push(window.clone(), &plan));
+            decide(&history, &plan)
+        };
+        let (usual, paused, late) = (of_rate(200.0, 3_000_000), of_rate(150.0, 9_000_000), of_rate(250.0, 9_000_000));
+        assert_eq!(ending(&[usual.clone(), paused.clone()]), None);
+        assert_eq!(ending(&[paused.clone(), late]), None);
+        assert_eq!(ending(&[usual, paused.clone(), paused]), Some(Ending::OverThreshold));
     }
 
     /// A window of 16 blocks of so many requests: 3 ms and, exponential, 2.3 ms more. The true p99 is 13.6 ms.
@@ -247,6 +287,23 @@ mod tests {
         }
         assert!(!settled[1] && settled[7], "{settled:?}");
         assert_eq!((history.in_result(), history.result().unwrap().client.requests), (8, 4 * 1_600 + 4 * 1_840));
+    }
+
+    #[test]
+    fn a_level_that_warmed_up_settles_on_what_came_after() {
+        let plan = MeasurementPlan { max_trials: 10, ..by_interval() };
+        let result = |latencies_ms: [u64; 10]| {
+            let mut history = History::new(&plan);
+            for ms in latencies_ms {
+                history.push(WindowSet::sample(16_000 / ms, ms * 1_000_000), &plan);
+                leave_out_warm_up(&mut history, &plan);
+            }
+            let client = history.result().unwrap().client;
+            (is_settled(&history, &plan), client.latency.mean_ns() / 1e6)
+        };
+        assert_eq!(result([50, 50, 10, 10, 10, 10, 10, 10, 10, 10]), (true, 10.0));
+        let (settled, mean) = result([10, 50, 10, 10, 50, 10, 10, 50, 10, 10]);
+        assert!(!settled && mean > 10.0, "it goes up and down: {mean}");
     }
 
     #[test]

@@ -37,6 +37,42 @@ pub(super) fn goes_on(statistic: Statistic, level: &Blocks, last: &Blocks, allow
     drift(statistic, level, allowed).filter(|_| slope(last) / slope(level) > STILL)
 }
 
+/// Whether a figure changes once, by more than `allowed`, in the first two thirds of a level and is steady before and after: a
+/// server that has warmed up. The order of so few stretches does not tell that from chance, but their distance does.
+pub(super) fn has_step(statistic: Statistic, blocks: &Blocks, allowed: f64) -> bool {
+    let figures = figures(statistic, blocks);
+    let latest = 2 * figures.len() / 3;
+    let is_step = |at: usize| {
+        // It changes somewhere in one of the stretches.
+        let (before, after) = (Range::of(&figures[..at]), Range::of(&figures[at + 1..]));
+        let (lower, upper) = if before.high < after.low { (before, after) } else { (after, before) };
+        let gap = upper.low - lower.high;
+        gap > allowed * lower.high && gap >= lower.width().max(upper.width())
+    };
+    figures.len() >= FEWEST && (FEWEST / 3..=latest).any(is_step)
+}
+
+/// The least and the most of some figures.
+#[derive(Clone, Copy)]
+struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    fn of(figures: &[f64]) -> Self {
+        let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
+        figures.iter().fold(Self { low, high }, |range, figure| Self {
+            low: range.low.min(*figure),
+            high: range.high.max(*figure),
+        })
+    }
+
+    fn width(self) -> f64 {
+        self.high - self.low
+    }
+}
+
 /// The figure of each stretch.
 fn figures(statistic: Statistic, blocks: &Blocks) -> Vec<f64> {
     let figure = |stretch: &Block| match statistic {
@@ -91,6 +127,21 @@ mod tests {
         assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + number), 0.1), None, "little");
         assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + 500 * (number / 8 % 2)), 0.1), None);
         assert_eq!(drift(Statistic::MeanLatency, &blocks(|number| 1_000 + 10 * number), 0.1), None);
+    }
+
+    #[test]
+    fn a_server_that_has_warmed_up_takes_one_step() {
+        let noise = |number: u64| (unit(hash(1, number)) * 60.0) as u64;
+        let step = |at: u64, rate: u64| blocks(move |number| if number < at { rate } else { 1_000 } + noise(number));
+        let has_step = |blocks: &Blocks| has_step(Statistic::Throughput, blocks, 0.1);
+        assert!(has_step(&step(10, 500)) && has_step(&step(24, 700)) && has_step(&step(20, 2_000)));
+        assert!(!has_step(&step(44, 500)), "what follows is too little");
+        assert!(!has_step(&step(10, 980)) && !has_step(&step(0, 0)));
+        assert!(!has_step(&blocks(|number| 1_000 + 500 * (number / 8 % 2))), "it goes up and down");
+        assert!(
+            drift(Statistic::Throughput, &step(20, 500), 0.1).is_none(),
+            "what the order of stretches does not tell"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::blocks::{Block, Blocks};
 use crate::bounds::{estimate, figures, is_precise};
 use crate::counters::Counted;
-use crate::drift::{drift, goes_on};
+use crate::drift::{drift, goes_on, has_step};
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
 use crate::record::Completed;
@@ -97,7 +97,7 @@ impl WindowSet {
         conclusion: Conclusion,
     ) -> LevelSummary {
         let Conclusion { ending, limit, intervals } = conclusion;
-        let Self { client, readings, .. } = self;
+        let Self { client, readings, blocks, .. } = self;
         let failed = client.requests == 0 && ending != Ending::Interrupted;
         let ending = if failed { Ending::Failed } else { ending };
         let mut servers = models.roots.iter().map(|id| models.summary(&counted.as_ref()?.delta, id));
@@ -123,11 +123,13 @@ impl WindowSet {
             host,
             hosts,
             intervals,
+            bursts: Some(blocks.bursts()),
             ending,
             limit,
             disturbances,
             looks: 0,
             restarts: None,
+            missing_starts: None,
             verdict,
             remarks: remarks.into_iter().collect(),
             windows: Vec::new(),
@@ -255,6 +257,16 @@ impl History {
         }
     }
 
+    /// The same with its last windows as the result, if a figure took one step and has been steady since.
+    pub(super) fn since_step(&self, plan: &MeasurementPlan) -> Option<Self> {
+        let kept = self.kept.as_ref().filter(|_| plan.settles_by_interval())?;
+        let mut figures = [Statistic::Throughput, plan.key_latency()].into_iter();
+        figures.any(|statistic| has_step(statistic, &kept.blocks, plan.stability)).then(|| {
+            let kept = kept.clone().after_drift(self.last_as_one());
+            Self { kept, kept_windows: self.last.len(), ..self.clone() }
+        })
+    }
+
     /// How many windows there were.
     pub(super) fn closed(&self) -> usize {
         self.closed
@@ -279,6 +291,12 @@ impl History {
     /// The window that ended last.
     pub(super) fn latest(&self) -> Option<&ClientSummary> {
         self.last.back().map(|window| &window.client)
+    }
+
+    /// The two windows that ended last.
+    pub(super) fn last_two(&self) -> Option<[&ClientSummary; 2]> {
+        let mut latest = self.last.iter().rev().map(|window| &window.client);
+        Some([latest.next()?, latest.next()?])
     }
 
     /// Whether the windows are enough: three agreed, or the figure that was asked for is known well enough.

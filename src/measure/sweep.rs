@@ -8,7 +8,8 @@
 //!    sustained either: if it is, a pause of the machine was taken for saturation, and the search is resumed from there. The
 //!    highest rate that was sustained is the saturation rate.
 //! 3. *Measure*: N rates up to the saturation rate, and one just past it. Where a rate was not sustained although a higher one
-//!    was, both are measured once more: one of them was disturbed.
+//!    was, both are measured once more: one of them was disturbed. If the saturation rate is not sustained for as long as a level
+//!    takes, lower ones follow until one is.
 //!
 //! The answer is conservative: the highest rate that was sustained below the lowest that was not.
 
@@ -29,6 +30,8 @@ const MAX_CONFIRMATIONS: usize = 16;
 const COUNTER_CHECK: f64 = 1.05;
 /// How often the search is resumed at most.
 const MAX_RESUMPTIONS: usize = 3;
+/// How many rates are measured below a saturation rate that was not sustained.
+const MAX_LOWER: usize = 3;
 
 /// What a sweep measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,8 @@ struct Measuring {
     sustained: f64,
     unsustained: Option<f64>,
     rates: Vec<f64>,
+    /// How many of them the plan asks for.
+    asked: usize,
     /// Points that are measured once more, the next one last; absent until every rate was measured.
     again: Option<Vec<usize>>,
 }
@@ -98,6 +103,13 @@ pub struct SweepPoint {
     pub rate: f64,
     /// Its result.
     pub observed: SweepObservation,
+}
+
+impl SweepPoint {
+    /// What was completed, not what was asked for: random gaps may have brought fewer requests.
+    fn completed(&self) -> f64 {
+        self.rate.min(self.observed.completed_rate)
+    }
 }
 
 /// What is known of the saturation rate while it is searched.
@@ -121,9 +133,9 @@ impl Sweep {
             Phase::Burst => Some(SweepStep::Burst),
             Phase::Confirm(bracket) => Some(SweepStep::Confirm(bracket.rate)),
             Phase::CounterCheck { saturation, .. } => Some(SweepStep::Confirm(saturation * COUNTER_CHECK)),
-            Phase::Measure(measuring) => match &measuring.again {
+            Phase::Measure(measuring) => match measuring.again.as_ref().and_then(|again| again.last()) {
+                Some(&index) => Some(SweepStep::Again(index, self.points[index].rate)),
                 None => measuring.rates.get(self.points.len()).copied().map(SweepStep::Measure),
-                Some(again) => again.last().map(|&index| SweepStep::Again(index, self.points[index].rate)),
             },
             Phase::Failed => None,
         }
@@ -163,7 +175,8 @@ impl Sweep {
     }
 
     fn measure(&self, sustained: f64, unsustained: Option<f64>) -> Phase {
-        Phase::Measure(Measuring { sustained, unsustained, rates: rates(self.plan, sustained), again: None })
+        let rates = rates(self.plan, sustained);
+        Phase::Measure(Measuring { sustained, unsustained, asked: rates.len(), rates, again: None })
     }
 
     /// The highest rate that the search has sustained, once it has ended.
@@ -182,18 +195,27 @@ impl Sweep {
 
 impl Measuring {
     fn observe(&mut self, points: &mut Vec<SweepPoint>, observed: SweepObservation) {
-        if let Some(again) = &mut self.again {
-            if let Some(index) = again.pop() {
-                points[index].observed = observed;
-            }
-            return;
-        }
-        if let Some(&rate) = self.rates.get(points.len()) {
+        if let Some(index) = self.again.as_mut().and_then(Vec::pop) {
+            points[index].observed = observed;
+        } else if let Some(&rate) = self.rates.get(points.len()) {
             points.push(SweepPoint { rate, observed });
         }
         if points.len() == self.rates.len() {
-            self.again = Some(self.contradictions(points));
+            let again = self.again.take().unwrap_or_else(|| self.contradictions(points));
+            let further = if again.is_empty() { self.lower(points) } else { None };
+            self.rates.extend(further);
+            self.again = Some(again);
         }
+    }
+
+    /// The next lower rate, where what the search found was not sustained for as long as a level takes, and nothing close to it was.
+    fn lower(&self, points: &[SweepPoint]) -> Option<f64> {
+        let lowest = points.iter().filter(|point| !point.observed.sustained).map(SweepPoint::completed);
+        let lowest = lowest.fold(f64::INFINITY, f64::min);
+        let is_close = |point: &SweepPoint| self.proves(point) && point.rate > lowest * (1.0 - 2.0 * RESOLUTION);
+        let is_known = lowest > self.sustained || points.iter().any(is_close);
+        let tried = self.rates.len() - self.asked;
+        (!is_known && tried < MAX_LOWER).then_some(lowest * (1.0 - RESOLUTION))
     }
 
     /// The points that were not sustained although a higher rate was, and the lowest of those that were above them.
@@ -221,15 +243,16 @@ impl Measuring {
             .unsustained
             .filter(|&rate| !measured(rate) && !points.iter().any(|point| self.proves(point) && point.rate >= rate));
         let lowest = of_points.chain(searched).fold(f64::INFINITY, f64::min);
-        // What was completed, not what was asked for: random gaps may have brought fewer requests.
-        let completed = |point: &SweepPoint| point.rate.min(point.observed.completed_rate);
-        let sustained = points.iter().filter(|point| self.proves(point) && point.rate < lowest).map(completed);
+        let proven = points.iter().filter(|point| self.proves(point) && point.rate < lowest);
+        let sustained = proven.map(SweepPoint::completed).fold(0.0, f64::max);
         let searched = (self.sustained < lowest).then_some(self.sustained);
-        // A rate at the edge that a longer run did not sustain: what the server completed of it is what it can do.
+        // A rate at the edge that a longer run did not sustain, and nothing close to it: what the server completed of it is what it
+        // can do.
         let at_edge =
             |point: &&SweepPoint| !point.observed.sustained && (point.rate / self.sustained - 1.0).abs() < RESOLUTION;
-        let edge = points.iter().filter(at_edge).map(completed).filter(|&rate| rate < lowest);
-        let saturation = sustained.chain(searched).chain(edge).fold(0.0, f64::max);
+        let is_far = |rate: &f64| *rate < lowest && sustained < *rate * (1.0 - 2.0 * RESOLUTION);
+        let edge = points.iter().filter(at_edge).map(SweepPoint::completed).filter(is_far);
+        let saturation = edge.chain(searched).fold(sustained, f64::max);
         (saturation > 0.0).then(|| SweepResult {
             saturation,
             unsustained: lowest.is_finite().then_some(lowest),
@@ -538,22 +561,30 @@ mod tests {
         });
         let found = sweep.result().unwrap();
         assert!((400.0..600.0).contains(&found.saturation), "{found:?}");
-        assert!((700.0..800.0).contains(&found.unsustained.unwrap()), "{found:?}");
+        assert!((680.0..800.0).contains(&found.unsustained.unwrap()), "{found:?}");
     }
 
     #[test]
-    fn at_the_edge_the_server_shows_what_it_can_do() {
-        let behind = server(1000.0);
-        let sweep = run(SweepPlan { rates: 2, ..LINEAR }, |step| match step {
-            SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
-            SweepStep::Measure(rate) | SweepStep::Again(_, rate) if rate > 900.0 => {
-                SweepObservation { sustained: false, completed_rate: 960.0, ..behind(step) }
-            }
-            step => behind(step),
-        });
-        let found = sweep.result().unwrap();
-        assert_eq!(found.saturation, 960.0);
-        assert!((960.0..=1000.0).contains(&found.unsustained.unwrap()), "{found:?}");
+    fn an_edge_that_is_not_sustained_for_long_is_looked_for_lower() {
+        let found = |capacity: f64| {
+            let behind = server(1000.0);
+            let sweep = run(SweepPlan { rates: 2, ..LINEAR }, |step| match step {
+                SweepStep::Burst => SweepObservation { completed_rate: 1000.0, ..behind(step) },
+                SweepStep::Measure(rate) | SweepStep::Again(_, rate) if rate > capacity => {
+                    SweepObservation { sustained: false, completed_rate: 960.0, ..behind(step) }
+                }
+                step => behind(step),
+            });
+            (sweep.result().unwrap(), sweep.points.len())
+        };
+        let (once, points) = found(950.0);
+        assert!((920.0..=950.0).contains(&once.saturation) && points == 4, "{once:?} of {points}");
+        assert!((950.0..=1000.0).contains(&once.unsustained.unwrap()), "{once:?}");
+        let (twice, points) = found(930.0);
+        assert!((900.0..=930.0).contains(&twice.saturation) && points == 5, "{twice:?} of {points}");
+        // Far below it is not looked for.
+        let (far, points) = found(700.0);
+        assert!(points == 6 && far.saturation < 700.0, "{far:?} of {points}");
     }
 
     #[test]

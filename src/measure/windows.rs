@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::decision::{decide, is_hopeless, is_settled, unsettled};
+use crate::decision::{decide, is_hopeless, is_settled, leave_out_warm_up, unsettled};
 use crate::history::{History, WindowSet};
 use crate::record::Completed;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
@@ -53,6 +53,7 @@ impl Windows {
             calm.push(window.clone(), plan);
         }
         self.all.push(window, plan);
+        leave_out_warm_up(&mut self.all, plan);
     }
 
     /// What the level ends with; `None` if it needs another window.
@@ -88,7 +89,7 @@ impl Windows {
         }
         let usual = usual?;
         self.was_stable |= usual == Ending::Stable;
-        if !self.all.latest().is_some_and(|window| is_hopeless(window, plan)) && self.may_be_replaced(plan) {
+        if !is_hopeless(&self.all, plan) && self.may_be_replaced(plan) {
             return None;
         }
         // What would have done without further windows does with them.

@@ -8,7 +8,6 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::error::Result;
-use crate::number::significant;
 use crate::partial::unwritten;
 use crate::result::checked::Judgement;
 use crate::result::{Checked, RunResult, Unit};
@@ -66,7 +65,7 @@ pub fn about(checked: &Checked) -> String {
     variant.into_iter().chain([level]).collect::<Vec<_>>().join(", ")
 }
 
-/// `concurrency 4: 12300 usec, 95% confidence 12000 to 12900, bound 12500, measured for 60.0 s [undecided]`.
+/// `concurrency 4: 12.3 ms, 95% confidence 12 to 12.9 ms, bound 12.5 ms, measured for 60.0 s [undecided]`.
 fn details(checked: &Checked) -> String {
     let mut text = about(checked);
     if checked.value.is_some() {
@@ -74,7 +73,7 @@ fn details(checked: &Checked) -> String {
         let _ = write!(text, ": {value}, 95% confidence {interval}");
     }
     if let Some(bound) = checked.bound {
-        let _ = write!(text, ", bound {}", number(bound, checked.unit));
+        let _ = write!(text, ", bound {}", checked.unit.show_exactly(bound));
     }
     if let Some(measured) = checked.measured_s {
         let _ = write!(text, ", measured for {measured:.1} s");
@@ -92,12 +91,17 @@ fn level(checked: &Checked) -> Option<String> {
     checked.level.map(|load| full_level_name(load, checked.distinction))
 }
 
-/// The value of a requirement, with its unit, and its interval, for a table.
+/// The value of a requirement and its interval, with their units, for a table.
 pub fn cells(checked: &Checked) -> (String, String) {
-    let show = |value: f64| number(value, checked.unit);
-    let value = checked.value.map(|value| show(value) + &unit(checked));
+    let show = |value: f64| checked.unit.show_exactly(value);
+    let of_what = match (checked.unit, &checked.variant) {
+        (Unit::Ratio, Some(_)) => " of the reference's",
+        (Unit::Ratio, None) => " of the baseline's",
+        _ => "",
+    };
+    let value = checked.value.map(|value| show(value) + of_what);
     let interval = match (checked.interval, checked.bounds) {
-        (Some(interval), _) => format!("{} to {}", show(interval.low), show(interval.high)),
+        (Some(interval), _) => checked.unit.show_exactly_between(interval.low, interval.high),
         // Judged by its value.
         (None, Bounds { low: Some(low), high: Some(high) }) if low == high => "not known".to_owned(),
         // What is above the bound is shown to be by its lower end.
@@ -117,36 +121,6 @@ pub fn verdict_name(checked: &Checked) -> &'static str {
         (false, Judgement::Undecided) => "undecided, fails",
         (true, _) => "holds",
         (false, _) => "does not hold",
-    }
-}
-
-fn number(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::PerSecond
-        | Unit::RequestsPerSecond
-        | Unit::ResponsesPerSecond
-        | Unit::TokensPerSecond
-        | Unit::Tokens
-        | Unit::BytesPerSecond => significant(value).to_string(),
-        Unit::Nanoseconds => significant(value / 1e3).to_string(),
-        Unit::Share => format!("{}%", significant(100.0 * value)),
-        Unit::Ratio => format!("{value:.3}"),
-    }
-}
-
-fn unit(checked: &Checked) -> String {
-    match checked.unit {
-        Unit::PerSecond => " infer/sec".to_owned(),
-        Unit::Nanoseconds => " usec".to_owned(),
-        Unit::Share => String::new(),
-        Unit::RequestsPerSecond
-        | Unit::ResponsesPerSecond
-        | Unit::TokensPerSecond
-        | Unit::Tokens
-        | Unit::BytesPerSecond => {
-            format!(" {}", checked.unit.name())
-        }
-        Unit::Ratio => format!(" of the {}'s", if checked.variant.is_some() { "reference" } else { "baseline" }),
     }
 }
 
@@ -309,12 +283,12 @@ mod tests {
         let expected = "\
 Requirements:
   requirement  level          value                    95% confidence  outcome
-  p99<20ms     concurrency 4  12345.7 usec             12000 to 13000  holds
-  p99<20ms     concurrency 4  12345.7 usec             not known       undecided, passes
+  p99<20ms     concurrency 4  12.3457 ms               12 to 13 ms     holds
+  p99<20ms     concurrency 4  12.3457 ms               not known       undecided, passes
   errors<1%    no level       none                     not known       does not hold
-  p99<20ms     concurrency 4  12345.7 usec             < 14200         holds
+  p99<20ms     concurrency 4  12.3457 ms               < 14.2 ms       holds
   p99<20ms     concurrency 4  1.250 of the baseline's  not known       holds
-  p99<20ms     concurrency 4  1000 usec                not known       holds
+  p99<20ms     concurrency 4  1 ms                     not known       holds
   so that
 
 ";

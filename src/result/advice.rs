@@ -25,11 +25,22 @@ pub struct Setting {
     pub flag: &'static str,
     /// The value, a whole number.
     pub value: u64,
+    /// What `--max-level-time` must be for that, in seconds, where the run limits the time of a level.
+    pub level_time_s: Option<u64>,
+}
+
+impl Setting {
+    /// With as many times the time of a level, if that is limited.
+    fn new(plan: &MeasurementPlan, flag: &'static str, value: u64, times: f64) -> Self {
+        let level_time_s = plan.level_time.map(|most| two_digits_up(most.as_secs_f64() * times.max(1.0)));
+        Self { flag, value, level_time_s }
+    }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.flag, self.value)
+        write!(f, "{} {}", self.flag, self.value)?;
+        self.level_time_s.map_or(Ok(()), |seconds| write!(f, " with --max-level-time {seconds}s"))
     }
 }
 
@@ -53,18 +64,21 @@ pub fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
 }
 
 /// Windows enough for a level, which can agree.
-pub const USUAL_WINDOWS: Setting = Setting { flag: "--max-trials", value: 10 };
+pub fn usual_windows(plan: &MeasurementPlan) -> Setting {
+    const USUAL: u64 = 10;
+    Setting::new(plan, "--max-trials", USUAL, USUAL as f64 / plan.most_windows().max(1) as f64)
+}
 
 /// For levels of so few windows that they cannot agree.
-pub fn more_windows() -> String {
-    format!("give --max-trials {STABLE_WINDOWS} at least, better {}", USUAL_WINDOWS.value)
+pub fn more_windows(plan: &MeasurementPlan) -> String {
+    format!("{STABLE_WINDOWS} windows are needed at least; {} would do", usual_windows(plan))
 }
 
 /// As many windows as make a figure precise that is known to within the share `half_width`.
 pub fn windows(plan: &MeasurementPlan, wanted: Precision, half_width: Option<f64>) -> Option<Setting> {
     let most = plan.most_windows() as f64;
     let windows = most * (half_width? / wanted.share).powi(2);
-    (windows <= MOST * most).then(|| Setting { flag: "--max-trials", value: two_digits_up(windows) })
+    (windows <= MOST * most).then(|| Setting::new(plan, "--max-trials", two_digits_up(windows), windows / most))
 }
 
 /// For a figure that is known to within the share `half_width`.
@@ -78,7 +92,9 @@ pub fn more_precise(plan: &MeasurementPlan, wanted: Precision, half_width: Optio
 /// What brings `needed` samples where there were `count`.
 pub fn samples(plan: &MeasurementPlan, count: u64, needed: u64) -> Setting {
     match plan.request_count {
-        Some(_) => Setting { flag: "--request-count", value: two_digits_up(needed as f64) },
+        Some(requests) => {
+            Setting::new(plan, "--request-count", two_digits_up(needed as f64), needed as f64 / requests.max(1) as f64)
+        }
         None => longer(plan, needed as f64 / count.max(1) as f64),
     }
 }
@@ -94,7 +110,7 @@ pub fn longer(plan: &MeasurementPlan, factor: f64) -> Setting {
         Some(requests) => ("--request-count", requests as f64),
         None => (plan.window.short_flag(), plan.window.size()),
     };
-    Setting { flag, value: two_digits_up(size * factor) }
+    Setting::new(plan, flag, two_digits_up(size * factor), factor)
 }
 
 /// A whole number of two digits and zeros, not below `value`.
@@ -147,6 +163,12 @@ mod tests {
         assert_eq!(more_precise(&plan, wanted, Some(0.05)), "--max-trials 63 would do, or ask for less");
         assert!(more_precise(&plan, wanted, None).starts_with("raise --max-trials"));
         assert!(more_precise(&plan, wanted, Some(0.9)).starts_with("raise --max-trials"));
+        let limited = MeasurementPlan { level_time: Some(Duration::from_secs(8)), ..plan.clone() };
+        let text = more_precise(&limited, wanted, Some(0.05));
+        assert_eq!(
+            text, "--max-trials 50 with --max-level-time 50s would do, or ask for less",
+            "the time is a limit, too"
+        );
         assert_eq!(more_samples(&plan, 100, 662), "-p 6700 would do, or ask for a lower percentile");
         plan.request_count = Some(100);
         assert_eq!(more_samples(&plan, 100, 662), "--request-count 670 would do, or ask for a lower percentile");

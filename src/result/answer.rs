@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::checked::Judgement;
 use crate::figures::FigureAt;
-use crate::number::{binary, plain};
+use crate::number::{binary, plain, significant};
 use crate::stats::{Bounds, Interval};
-use crate::summary::LevelLoad;
+use crate::summary::{LevelLoad, MissingStarts};
 use crate::tune::{CandidateResult, CandidateStatus};
 use crate::{Checked, Distinction, RunResult, Setup, TuneResult, Unit};
 
@@ -197,11 +197,22 @@ impl RunResult {
             Some(problem) => answer.lacks(Missing::new(problem).certain()),
             None => answer,
         };
+        let answer = match self.failed_start().filter(|_| answer.sure == Sureness::Sure) {
+            Some(problem) => answer.lacks(Missing::new(problem).certain()),
+            None => answer,
+        };
         let is_open = answer.gate.as_ref().is_some_and(|gate| gate.outcome == Judgement::Undecided && !gate.passed);
         match is_open && answer.sure == Sureness::Sure {
             true => Some(answer.lacks(self.longer_gate())),
             false => Some(answer),
         }
+    }
+
+    /// The start of the server that failed (`--restarts`), if one did: what was measured at others says nothing of it.
+    fn failed_start(&self) -> Option<String> {
+        let missing = self.levels.iter().find_map(|level| level.missing_starts.as_ref())?;
+        let MissingStarts { planned, measured, reason, .. } = missing;
+        Some(format!("start {} of {planned} failed: {reason}", measured + 1))
     }
 
     /// Why the run does not have all that was asked for, if it was broken off.
@@ -234,7 +245,11 @@ impl RunResult {
                 Some(("--gate-time", format!("{}s", (LONGER_GATE as f64 * spent.max(USUAL_GATE_S)).ceil())))
             }
         };
-        let command = flag.map(|changed| command::command(&self.setup, &[changed]));
+        let time = measurement.level_time.map(|most| LONGER_GATE * most.as_secs_f64().ceil() as u64);
+        let time = time.map(|seconds| ("--max-level-time", format!("{seconds}s")));
+        let command = flag.map(|changed| {
+            command::command(&self.setup, &[changed].into_iter().chain(time.clone()).collect::<Vec<_>>())
+        });
         Missing {
             command,
             ..Missing::new("a condition is neither met nor missed for sure; measured longer, it may be")
@@ -338,6 +353,8 @@ fn at(load: LevelLoad, distinction: Distinction) -> String {
         LevelLoad::Concurrency(concurrency) => format!("concurrency {concurrency}"),
         LevelLoad::Streams(1) => "1 stream".to_owned(),
         LevelLoad::Streams(streams) => format!("{streams} streams"),
+        // Loads that were asked for may differ in their sixth digit.
+        LevelLoad::RequestRate(rate) if rate < 1e6 => format!("{} requests/s", significant(rate)),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{} requests/s", plain(rate)),
     };
     let batch = batch_size.map(|size| format!("batch size {size}"));

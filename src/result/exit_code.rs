@@ -3,6 +3,7 @@
 use crate::exit::{self, Codes};
 use crate::outcome::{Outcome, is_comparable};
 use crate::summary::{Ending, LevelSummary};
+use crate::sweep::KNOWN_TO;
 use crate::terms::LoadMode;
 use crate::variants::Cell;
 use crate::{RunResult, VariantsResult};
@@ -21,8 +22,13 @@ impl RunResult {
         if codes == Codes::Own && self.interrupted && self.has_nothing() {
             return exit::INTERRUPTED;
         }
+        let lacks_start =
+            |level: &LevelSummary| level.missing_starts.as_ref().is_some_and(|starts| starts.requests_failed);
+        if !self.interrupted && self.levels.iter().any(lacks_start) {
+            return of_failure(codes, &self.levels);
+        }
         let binary = self.setup.measurement.binary_search;
-        match of_levels(&self.setup.mode, binary, codes, &self.levels) {
+        match of_levels(&self.setup.mode, binary, codes, &self.levels[..self.levels_that_count()]) {
             exit::OK => self.code_of_gate(),
             // A gate has its answer wherever figures could be judged, however well others of that level are known.
             exit::UNSTABLE | exit::INVALID if codes == Codes::Own && self.is_judged() => self.code_of_gate(),
@@ -66,9 +72,11 @@ impl RunResult {
     }
 
     /// How many levels, from the first on, the run is judged by: a sweep goes to saturation and past it on purpose, so
-    /// the outcomes of its last two rates are no fault.
+    /// the outcomes of its last two rates are no fault, nor are those above what measuring longer has found.
     pub fn levels_that_count(&self) -> usize {
-        that_count(&self.setup.mode, self.levels.len())
+        let saturation = self.sweep.as_ref().map_or(f64::INFINITY, |found| (1.0 - KNOWN_TO) * found.saturation);
+        let below = self.levels.iter().take_while(|level| level.load.number() < saturation).count();
+        that_count(&self.setup.mode, below)
     }
 }
 
@@ -135,7 +143,7 @@ mod tests {
     use super::*;
     use crate::reasons::{InvalidReason, Verdict};
     use crate::setup::sample as plans;
-    use crate::summary::{Disturbances, LevelLoad, sample};
+    use crate::summary::{Disturbances, LevelLoad, MissingStarts, sample};
     use crate::terms::{GapDistribution, Range, Spacing};
 
     fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {
@@ -173,6 +181,19 @@ mod tests {
         failed.client.failed = 1;
         let gone = RunResult { server_gone: true, ..plans::result(&setup, &[failed]) };
         assert_eq!([Codes::Own, Codes::PerfAnalyzers].map(|codes| gone.exit_code(codes)), [3, 99]);
+    }
+
+    #[test]
+    fn a_start_whose_requests_failed_is_a_failure() {
+        let code = |requests_failed, interrupted| {
+            let missing =
+                MissingStarts { planned: 5, measured: 2, reason: "no request succeeded".to_owned(), requests_failed };
+            let lacking = LevelSummary { missing_starts: Some(missing), ..level(Ending::Stable, &[]) };
+            let whole = RunResult { interrupted, ..plans::result(&plans::setup(), &[lacking]) };
+            whole.exit_code(Codes::Own)
+        };
+        assert_eq!(code(true, false), exit::NO_VALID_REQUESTS);
+        assert_eq!([code(true, true), code(false, false)], [exit::OK; 2]);
     }
 
     #[test]

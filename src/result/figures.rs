@@ -12,9 +12,10 @@ use crate::Unit;
 use crate::ratio::Estimate;
 use crate::statistic::{CONFIDENCE, percentiles};
 use crate::stats::{
-    Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
+    ALIKE_IF_UNKNOWN, Bounds, Clustered, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval,
+    student_t_quantile,
 };
-use crate::summary::{ClientSummary, Distribution, LevelSummary, StatisticEstimate};
+use crate::summary::{Bursts, ClientSummary, Distribution, LevelSummary, StatisticEstimate};
 use crate::terms::{FAR_TAIL, FigureName, MeasurementPlan, Point, Statistic};
 
 pub use rows::CATALOGUE;
@@ -133,6 +134,11 @@ impl Figure {
         matches!(self.source, Source::Times(_))
     }
 
+    /// Whether it is a share of so many.
+    pub fn is_share(&self) -> bool {
+        matches!(self.source, Source::Share(_))
+    }
+
     /// Whether it is a value of which nothing tells how well it is known.
     pub fn is_a_value(&self) -> bool {
         matches!(self.source, Source::Value(_))
@@ -229,7 +235,7 @@ impl FigureAt {
 
     /// Its value at a level; none if the level does not have it.
     pub fn value(self, level: &LevelSummary) -> Option<Value> {
-        let found = self.value_in(&level.client)?;
+        let found = self.value_with(&level.client, level.bursts)?;
         let Some(statistic) = self.statistic() else { return Some(found) };
         let (interval, bounds) = (
             StatisticEstimate::find(&level.intervals, statistic),
@@ -240,15 +246,34 @@ impl FigureAt {
 
     /// The same of windows, or of a part of a mix, as far as these tell by themselves.
     pub fn value_in(self, client: &ClientSummary) -> Option<Value> {
+        self.value_with(client, None)
+    }
+
+    /// The same where it may be known how many requests count as one in shares.
+    pub fn value_with(self, client: &ClientSummary, bursts: Option<Bursts>) -> Option<Value> {
         match (&self.figure.source, self.point) {
             (Source::Value(read), _) => read(client).map(|value| Value::by(value, None)),
             (Source::Share(read), _) => {
-                let (part, all) = read(client)?;
-                let proportion = Proportion { hits: part, all };
-                Some(Value::by(proportion.share(), share_interval(proportion, CONFIDENCE)))
+                let (hits, all) = read(client)?;
+                let share = self.in_clusters(Proportion { hits, all }, bursts);
+                Some(Value::by(share.proportion.share(), share_interval(share, CONFIDENCE)))
             }
             (Source::Times(_), point) => Some(of_times(self.figure.times(client)?, point?)),
         }
+    }
+
+    /// How many requests it is the share of, if it is one.
+    pub fn cases(self, client: &ClientSummary) -> Option<u64> {
+        let Source::Share(read) = self.figure.source else { return None };
+        read(client).map(|(_, all)| all)
+    }
+
+    fn in_clusters(self, proportion: Proportion, bursts: Option<Bursts>) -> Clustered {
+        proportion.in_clusters(match (self.figure.key, bursts) {
+            ("errors", Some(bursts)) => bursts.failed,
+            ("goodput_share", Some(bursts)) => bursts.good,
+            _ => ALIKE_IF_UNKNOWN,
+        })
     }
 
     /// What it is, in a file.
@@ -278,14 +303,12 @@ fn point(text: &str) -> Option<Point> {
     (percentile > 0.0 && percentile < 100.0).then_some(Point::Percentile(percentile))
 }
 
-/// Nothing tells what neighbours have in common: this many requests count as one, as for the latency in few blocks.
-const ALIKE: f64 = 3.0;
 /// Fewest that an interval of a mean is known from.
 const LEAST: f64 = 10.0;
 
 /// A point of times that only their distribution is known of.
 fn of_times(times: &Distribution, point: Point) -> Value {
-    let (value, few) = (value_at(point, times), times.count() as f64 / ALIKE);
+    let (value, few) = (value_at(point, times), times.count() as f64 / ALIKE_IF_UNKNOWN);
     let percentile = match point {
         Point::Percentile(percentile) => percentile,
         Point::Mean => {

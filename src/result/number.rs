@@ -14,14 +14,23 @@ pub fn whole_us(nanoseconds: f64) -> u64 {
 
 /// A time in a suitable unit: `850 ns`, `12.3 µs`, `4 ms`, `1.25 s`.
 pub fn time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
+    time_with(ns, short)
+}
+
+/// The same with six digits, for what is held against a bound: `12.3457 ms`.
+pub fn exact_time(ns: f64) -> String {
+    time_with(ns, significant)
+}
+
+fn time_with(ns: f64, text: fn(f64) -> String) -> String {
+    let (unit_ns, unit) = match ns.abs() {
         0.0 => return "0".to_owned(),
-        ns if ns < 999.5 => (ns, "ns"),
-        ns if ns < 999_500.0 => (ns / 1e3, "µs"),
-        ns if ns < 999_500_000.0 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
+        size if size < 999.5 => (1.0, "ns"),
+        size if size < 999_500.0 => (1e3, "µs"),
+        size if size < 999_500_000.0 => (1e6, "ms"),
+        _ => (1e9, "s"),
     };
-    format!("{} {unit}", short(if ns < 0.0 { -value } else { value }))
+    format!("{} {unit}", text(ns / unit_ns))
 }
 
 /// Three significant digits, with thousands separated: `1 240`, `12.3`, `0.05`.
@@ -107,6 +116,7 @@ mod tests {
     fn numbers_are_short() {
         let times = [0.0, 850.0, 12_345.0, 4e6, 999_999.0, 1.25e9, 123_456_789.0].map(time);
         assert_eq!(times, ["0", "850 ns", "12.3 µs", "4 ms", "1 ms", "1.25 s", "123 ms"]);
+        assert_eq!([12_345_678.0, -2.5e9].map(exact_time), ["12.3457 ms", "-2.5 s"]);
         assert_eq!(
             [1_240.0, 99.96, 0.05, 1.0, 12.34, f64::NAN].map(short),
             ["1\u{202f}240", "100", "0.05", "1", "12.3", "–"]

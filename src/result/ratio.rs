@@ -1,12 +1,11 @@
 //! The ratio of a figure between two runs.
 
 use crate::statistic::{CONFIDENCE, value};
-use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, Proportion, student_t_quantile};
-use crate::summary::{AcrossStarts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
+use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Clustered, Interval, Proportion, student_t_quantile};
+use crate::summary::{AcrossStarts, Bursts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
 use crate::terms::Statistic;
 
-/// So few blocks do not tell what neighbours have in common: this many requests count as one.
-pub const ALIKE_IF_UNKNOWN: f64 = 3.0;
+pub use crate::stats::ALIKE_IF_UNKNOWN;
 
 /// A figure of one run: a value above 0 and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +133,8 @@ pub struct Figures<'a> {
     pub client: &'a ClientSummary,
     /// How well their figures are known.
     pub estimates: &'a [StatisticEstimate],
+    /// How many requests count as one in their shares, where that is known.
+    pub bursts: Option<Bursts>,
     /// What they are at further starts.
     pub restarts: Option<&'a Restarts>,
     /// How often they were looked at.
@@ -143,8 +144,8 @@ pub struct Figures<'a> {
 impl<'a> Figures<'a> {
     /// Those of a level that is over.
     pub fn new(level: &'a LevelSummary) -> Self {
-        let LevelSummary { client, intervals, restarts, looks, .. } = level;
-        Self { client, estimates: intervals, restarts: restarts.as_ref(), looks: *looks }
+        let LevelSummary { client, intervals, bursts, restarts, looks, .. } = level;
+        Self { client, estimates: intervals, bursts: *bursts, restarts: restarts.as_ref(), looks: *looks }
     }
 
     /// One of them, as one side of a ratio; `None` where nothing is known of it, or there is no ratio to it.
@@ -170,9 +171,16 @@ impl<'a> Figures<'a> {
         Bounds { low: Some(rate / factor), high: Some(rate * factor) }
     }
 
+    /// What a figure is over all starts, if there were several: what one of them was is not what another will be.
+    pub fn over_starts(&self, statistic: Statistic) -> Option<&'a AcrossStarts> {
+        let starts = self.restarts.filter(|all| all.starts > 1)?;
+        starts.figures.iter().find(|figure| figure.statistic == statistic)
+    }
+
     /// The share of failures among requests.
-    pub fn failures(&self) -> Proportion {
-        Proportion { hits: self.client.failed, all: self.client.requests + self.client.failed }
+    pub fn failures(&self) -> Clustered {
+        let proportion = Proportion { hits: self.client.failed, all: self.client.requests + self.client.failed };
+        proportion.in_clusters(self.bursts.map_or(ALIKE_IF_UNKNOWN, |bursts| bursts.failed))
     }
 }
 

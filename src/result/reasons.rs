@@ -90,7 +90,7 @@ impl InvalidReason {
     pub fn setting(&self, plan: &MeasurementPlan) -> Option<Setting> {
         match *self {
             Self::Unstable(Some(apart)) => advice::length(plan, &apart),
-            Self::Unstable(None) => Some(advice::USUAL_WINDOWS),
+            Self::Unstable(None) => Some(advice::usual_windows(plan)),
             Self::Unsettled(wanted, half_width) | Self::Imprecise(wanted, half_width) => {
                 advice::windows(plan, wanted, half_width)
             }
@@ -131,7 +131,7 @@ impl InvalidReason {
                 "see the errors, standard error and the server's log; over a network --reconnect goes on"
             }
             Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
-            Self::Unstable(None) => return advice::more_windows(),
+            Self::Unstable(None) => return advice::more_windows(plan),
             Self::Drifting(..) => {
                 "warm up longer (--warmup-duration); if it stays, the server slows down, or does not quite keep up with a \
                  rate: -v shows how windows differ"

@@ -5,12 +5,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::figures::FigureAt;
 use crate::model::statistics::CountedTime;
 use crate::outcome::Outcome;
 use crate::reasons::Verdict;
 use crate::statistic::{percentiles, value};
+use crate::stats::Proportion;
 use crate::summary::{Ending, LevelSummary};
-use crate::terms::{PERCENTILES, Statistic};
+use crate::terms::{FigureName, PERCENTILES, Point, Statistic};
 
 /// Minimum number of requests above a percentile for a round to report it.
 const MIN_BEYOND: f64 = 5.0;
@@ -96,11 +98,47 @@ pub struct Value {
     pub value: f64,
 }
 
+/// A figure of the catalogue that a requirement is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedValue {
+    /// Its key.
+    #[serde(default)]
+    pub key: String,
+    /// Its value, in its unit; none if it has none, or there are too few requests for it.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// How many requests it is the share of, if it is one.
+    #[serde(default)]
+    pub of: Option<u64>,
+    /// The subject does not have it, whatever the requests.
+    #[serde(default)]
+    pub absent: bool,
+}
+
+impl NamedValue {
+    /// A figure of a level.
+    fn new(figure: FigureAt, level: &LevelSummary) -> Self {
+        let found = figure.value_in(&level.client);
+        let beyond = match figure.point {
+            Some(Point::Percentile(percentile)) => needed(percentile),
+            _ => 0.0,
+        };
+        let count = figure.figure.times(&level.client).map_or(u64::MAX, |times| times.count());
+        let value = found.filter(|_| count as f64 >= beyond).map(|found| found.value);
+        // Where nothing succeeded, there may have been too little to tell.
+        let absent = found.is_none() && level.client.requests > 0;
+        Self { key: figure.key(), value, of: figure.cases(&level.client), absent }
+    }
+}
+
 /// Result of a subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unit {
     /// Its figures; none if it failed. Percentiles with too few requests above them are left out.
     pub values: Vec<Value>,
+    /// Further ones, of which requirements are.
+    #[serde(default)]
+    pub named: Vec<NamedValue>,
     /// Requests that succeeded.
     pub requests: u64,
     /// Requests that failed.
@@ -139,9 +177,32 @@ impl Unit {
         Some(Self { values: values(level, further), ..base })
     }
 
+    /// The same with these figures of its level.
+    pub fn with_named(self, level: &LevelSummary, figures: impl Iterator<Item = FigureName>) -> Self {
+        let named = figures.map(|name| NamedValue::new(FigureAt::new(name), level)).collect();
+        Self { named, ..self }
+    }
+
     /// One that could not be measured.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self { problem: Some(reason.into()), ..Self::default() }
+    }
+
+    /// A figure of the catalogue, by its key.
+    pub fn named(&self, key: &str) -> Option<&NamedValue> {
+        self.named.iter().find(|named| named.key == key)
+    }
+
+    /// Its failed requests among all.
+    pub fn failures(&self) -> Proportion {
+        Proportion { hits: self.failed, all: self.failed.saturating_add(self.requests) }
+    }
+
+    /// The share of that key, where it has it.
+    pub fn share(&self, key: &str) -> Option<Proportion> {
+        let named = self.named(key)?;
+        let all = named.of?;
+        Some(Proportion { hits: (named.value? * all as f64).round() as u64, all })
     }
 
     /// The value of a figure, where it has it.
@@ -217,6 +278,7 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Generated;
     use crate::summary::{Disturbances, LevelLoad, sample};
 
     #[test]
@@ -232,6 +294,31 @@ mod tests {
         assert_eq!(ended(Ending::Interrupted), None);
         let failed = ended(Ending::Failed).unwrap();
         assert!(failed.values.is_empty() && failed.problem.is_some());
+    }
+
+    #[test]
+    fn a_unit_has_the_figures_of_the_catalogue_that_it_is_asked_for() {
+        let mut level = sample::level(LevelLoad::Concurrency(1), 100, 1_000_000);
+        let named = |text: &str| FigureAt::named(text).unwrap().name();
+        let of = |level: &LevelSummary, texts: &[&str]| {
+            Unit::new(level, &[]).unwrap().with_named(level, texts.iter().map(|text| named(text))).named
+        };
+        assert!(of(&level, &["ttft_p99", "goodput"]).iter().all(|named| named.absent), "it has neither");
+        let mut generated = Generated::empty();
+        generated.first_token = sample::distribution(100, 5_000_000);
+        (level.client.generated, level.client.good) = (Some(Box::new(generated)), Some(25));
+        let found = of(&level, &["ttft_p99", "ttft_p50", "goodput", "goodput_share"]);
+        let values: Vec<Option<f64>> = found.iter().map(|named| named.value.map(f64::round)).collect();
+        assert_eq!((values[0], &values[2..]), (None, &[Some(25.0), Some(0.0)][..]), "one in a hundred is no p99");
+        assert!(found.iter().all(|named| !named.absent));
+        assert!((values[1].unwrap() / 5e6 - 1.0).abs() < 1e-3, "{found:?}");
+        let unit = Unit { named: found, ..Unit::default() };
+        assert_eq!(unit.share("goodput_share"), Some(Proportion { hits: 25, all: 100 }));
+        assert_eq!((unit.share("goodput"), unit.share("errors")), (None, None));
+        // Files of earlier versions have none.
+        let mut json = serde_json::to_value(&unit).unwrap();
+        json.as_object_mut().unwrap().remove("named");
+        assert_eq!(serde_json::from_value::<Unit>(json).unwrap(), Unit::default());
     }
 
     #[test]

@@ -413,6 +413,35 @@ impl Restarts {
     }
 }
 
+/// Starts of a level that `--restarts` asked for and that are not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingStarts {
+    /// How many were asked for.
+    #[serde(default)]
+    pub planned: usize,
+    /// How many were measured.
+    #[serde(default)]
+    pub measured: usize,
+    /// Why the next one was not.
+    #[serde(default)]
+    pub reason: String,
+    /// Whether that is because its requests failed; else the model could not be loaded again.
+    #[serde(default)]
+    pub requests_failed: bool,
+}
+
+/// How many requests count as one in the shares of a level, because failures, and requests that kept the limits of `--goodput`,
+/// come together: 1 where each comes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bursts {
+    /// In the share of those that failed.
+    #[serde(default)]
+    pub failed: f64,
+    /// In the share of good ones.
+    #[serde(default)]
+    pub good: f64,
+}
+
 /// One process's part of a level whose load several shared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankSummary {
@@ -470,6 +499,9 @@ pub struct LevelSummary {
     pub hosts: Vec<HostMetrics>,
     /// Confidence intervals of figures, at 95 % confidence; latencies in nanoseconds. A figure with too little data has none.
     pub intervals: Vec<StatisticEstimate>,
+    /// How many requests count as one in its shares; absent in files of earlier versions.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
     /// How often it was looked at whether its requirements are decided; bounds by which they are judged grow with that.
     #[serde(default)]
     pub looks: u32,
@@ -477,6 +509,9 @@ pub struct LevelSummary {
     pub ending: Ending,
     /// Its results at further starts of the model, if requested.
     pub restarts: Option<Restarts>,
+    /// Which of those are missing, unless the run was interrupted.
+    #[serde(default)]
+    pub missing_starts: Option<MissingStarts>,
     /// How the latency compares with `--latency-threshold`, if there is one.
     pub limit: Option<LimitCheck>,
     /// Disturbances of its windows.
@@ -616,9 +651,11 @@ pub mod sample {
             host: None,
             hosts: Vec::new(),
             intervals: Vec::new(),
+            bursts: Some(Bursts { failed: 1.0, good: 1.0 }),
             ending: Ending::Stable,
             looks: 0,
             restarts: None,
+            missing_starts: None,
             limit: None,
             disturbances: Disturbances::default(),
             verdict: Verdict::Valid,

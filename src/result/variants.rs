@@ -2,6 +2,7 @@
 
 mod file;
 mod logs;
+mod named;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulation;
 
@@ -12,7 +13,7 @@ use crate::Distinction;
 use crate::bare::BareCopies;
 use crate::compare::{Direction, direction};
 use crate::rounds::{Figure, Round, Unit};
-use crate::stats::{Bounds, Interval, Paired, Proportion, share_difference, two_sample_t};
+use crate::stats::{Bounds, Interval, Paired, share_difference, two_sample_t};
 use crate::summary::LevelLoad;
 use crate::terms::{Rounds, Statistic};
 
@@ -277,16 +278,6 @@ impl Cell {
         Distinction { input_bytes: self.size, ..Distinction::default() }
     }
 
-    /// A variant's failed requests among all its requests, over the measured rounds.
-    pub fn failures(&self, variant: usize) -> Proportion {
-        let units =
-            self.rounds.iter().filter(|round| !round.set_aside).filter_map(|round| round.units[variant].as_ref());
-        units.fold(Proportion { hits: 0, all: 0 }, |sum, unit| Proportion {
-            hits: sum.hits.saturating_add(unit.failed),
-            all: sum.all.saturating_add(unit.failed.saturating_add(unit.requests)),
-        })
-    }
-
     /// The values of the rounds that count, start by start.
     fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Logs {
         Logs::of(&self.rounds, value)
@@ -349,8 +340,9 @@ pub fn verdict(figure: Figure, paired: &Paired, margin: f64) -> Direction {
 }
 
 fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
-    let (reference, failures) = (cell.failures(0), cell.failures(variant));
-    if reference.hits + failures.hits == 0 {
+    let [reference, failures] = [0, variant].map(|variant| cell.share_of(variant, |unit| Some(unit.failures())));
+    let (theirs, ours) = (reference.proportion, failures.proportion);
+    if theirs.hits + ours.hits == 0 {
         return None;
     }
     let interval = share_difference(failures, reference, CONFIDENCE);
@@ -359,7 +351,7 @@ fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
         Some(interval) if interval.high < 0.0 => Direction::Better,
         _ => Direction::Undecided,
     };
-    Some(ErrorsChange { reference: reference.share(), value: failures.share(), interval, verdict })
+    Some(ErrorsChange { reference: theirs.share(), value: ours.share(), interval, verdict })
 }
 
 fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {

@@ -53,50 +53,6 @@ impl From<Option<Interval>> for Bounds {
     }
 }
 
-/// So many of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proportion {
-    /// Those that are meant.
-    pub hits: u64,
-    /// How many there are of all kinds.
-    pub all: u64,
-}
-
-impl Proportion {
-    /// The share of the hits; 0 of none.
-    pub fn share(self) -> f64 {
-        self.hits as f64 / self.all.max(1) as f64
-    }
-}
-
-/// Interval of a share (Wilson 1927), at a `confidence` such as 0.95. `None` if there are no cases.
-pub fn share_interval(proportion: Proportion, confidence: f64) -> Option<Interval> {
-    let Proportion { hits, all } = proportion;
-    if all == 0 {
-        return None;
-    }
-    // With this many degrees of freedom, Student's t is the normal distribution.
-    let z = student_t_quantile(0.5 + confidence / 2.0, 1e7);
-    let (n, share) = (all as f64, proportion.share());
-    let middle = share + z * z / (2.0 * n);
-    let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + z * z / n;
-    // Without rounding, the ends are 0 and 1 here.
-    let low = if hits == 0 { 0.0 } else { ((middle - half) / scale).max(0.0) };
-    let high = if hits == all { 1.0 } else { ((middle + half) / scale).min(1.0) };
-    Some(Interval { low, high })
-}
-
-/// Interval of how much larger the share of `sample` is than that of `reference` (Newcombe 1998, method 10: from
-/// Wilson's intervals of both). `None` if one side has no cases.
-pub fn share_difference(sample: Proportion, reference: Proportion, confidence: f64) -> Option<Interval> {
-    let (p, q) = (sample.share(), reference.share());
-    let (sample, reference) = (share_interval(sample, confidence)?, share_interval(reference, confidence)?);
-    let below = (p - sample.low).hypot(reference.high - q);
-    let above = (sample.high - p).hypot(q - reference.low);
-    Some(Interval { low: p - q - below, high: p - q + above })
-}
-
 /// How many independent samples a histogram is worth, whole or not (its effective sample size), for each end of what it
 /// tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -215,25 +171,6 @@ mod tests {
         let mut histogram = Histogram::<u64>::new(5).unwrap();
         values.for_each(|value| histogram.record(value).unwrap());
         histogram
-    }
-
-    #[test]
-    fn shares_are_wilsons() {
-        // No failure among 1000: below z^2 / (n + z^2).
-        let none = share_interval(Proportion { hits: 0, all: 1_000 }, 0.95).unwrap();
-        assert!(none.low == 0.0 && (none.high - 3.8415 / 1003.8415).abs() < 1e-6, "{none:?}");
-        let some = share_interval(Proportion { hits: 10, all: 100 }, 0.95).unwrap();
-        assert!((some.low - 0.0552).abs() < 1e-4 && (some.high - 0.1744).abs() < 1e-4, "{some:?}");
-        assert_eq!(share_interval(Proportion { hits: 0, all: 0 }, 0.95), None);
-    }
-
-    #[test]
-    fn differences_of_shares_are_newcombes() {
-        // Newcombe's example (a): 56/70 against 48/80: 0.0524 to 0.3339.
-        let interval =
-            share_difference(Proportion { hits: 56, all: 70 }, Proportion { hits: 48, all: 80 }, 0.95).unwrap();
-        assert!((interval.low - 0.0524).abs() < 1e-4 && (interval.high - 0.3339).abs() < 1e-4, "{interval:?}");
-        assert_eq!(share_difference(Proportion { hits: 0, all: 0 }, Proportion { hits: 1, all: 2 }, 0.95), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod clusters;
 mod distribution;
 mod early_stopping;
 mod interval;
@@ -15,12 +16,10 @@ pub mod seed;
 mod sequential;
 mod slow_waves;
 
+pub use clusters::{ALIKE_IF_UNKNOWN, Clustered, Part, Proportion, as_one, share_difference, share_interval};
 pub use distribution::{beta_cdf, binomial_cdf, student_t_quantile};
 pub use early_stopping::early_stopping_floor;
-pub use interval::{
-    Bounds, EffectiveSize, Interval, Proportion, batch_means, percentile_bounds, percentile_interval, share_difference,
-    share_interval,
-};
+pub use interval::{Bounds, EffectiveSize, Interval, batch_means, percentile_bounds, percentile_interval};
 pub use kolmogorov::{KolmogorovTest, kolmogorov};
 pub use paired::{MIN_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;

@@ -53,3 +53,18 @@ fn timed_a_server_that_sheds_load_is_asked_for_less_at_once() {
     let rate: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!((40.0..=102.0).contains(&rate), "{line}");
 }
+
+#[test]
+fn timed_a_server_whose_answers_take_longer_than_a_window_is_waited_for() {
+    let server = HttpServer::start(move |_: &Received| {
+        let body = r#"{"choices":[{"text":"hi","finish_reason":"stop"}]}"#;
+        let answer = Act::Send(reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()));
+        vec![Act::Wait(Duration::from_millis(1_800)), answer]
+    });
+    let run = Program::new().args("-m m --service-kind openai --endpoint v1/completions --prompt-tokens 4");
+    let run = run.args("--sweep linear:2 -p 500 -s 1000000 --max-outstanding 40 --on-disturbance ignore -u");
+    let run = run.arg(server.url()).run();
+    assert!(run.stderr.contains("requests at once, none ended in 500ms; fewer, for longer"), "{}", run.stderr);
+    assert!(run.stderr.contains(" requests/sec: sustained"), "{}", run.stderr);
+    assert!(!run.stderr.contains("no request ended"), "{}", run.stderr);
+}

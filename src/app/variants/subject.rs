@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::exit;
 use crate::measure::rounds::Measured;
 use crate::observe::Observers;
-use crate::plan::Plan;
+use crate::plan::{Figure as Required, Plan};
 use crate::result::Setup;
 use crate::result::rounds::{Figure, Unit, needed};
 use crate::result::summary::LevelLoad;
@@ -281,7 +281,12 @@ impl Open {
     fn measure(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
         let runner = self.runner(context);
         let summary = runner.measure_quietly(&self.job(level)?, plan)?;
-        Ok(Unit::new(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
+        let unit = Unit::new(&summary, &plan.asked_percentiles().collect::<Vec<_>>());
+        let named = self.session.plan.gate.requirements.iter().filter_map(|requirement| match requirement.figure {
+            Required::Named(name) => Some(name),
+            Required::Statistic(_) | Required::Errors => None,
+        });
+        Ok(unit.filter(|_| !runner.is_interrupted()).map(|unit| unit.with_named(&summary, named)))
     }
 
     fn job(&self, level: usize) -> Result<Job> {

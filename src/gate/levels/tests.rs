@@ -5,9 +5,9 @@ use crate::exit::{self, Codes};
 use crate::plan::{Figure, LevelName, Relation};
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
-use crate::result::summary::{Ending, StatisticEstimate, sample};
-use crate::stats::Interval;
-use crate::terms::{GapDistribution, LoadMode, Precision, Spacing, Statistic};
+use crate::result::summary::{AcrossStarts, Bursts, Ending, Restarts, StatisticEstimate, sample};
+use crate::stats::{Interval, batch_means};
+use crate::terms::{FigureName, GapDistribution, LoadMode, Precision, Spacing, Statistic};
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
 fn level(concurrency: u32, half: f64) -> LevelSummary {
@@ -81,6 +81,56 @@ fn undecided_counts_as_is_asked_for() {
         assert_eq!((result.requirements[0].outcome, result.requirements[0].passes), (Judgement::Undecided, passes));
         assert_eq!(result.exit_code(Codes::Own), code);
     }
+}
+
+#[test]
+fn several_starts_are_judged_by_what_they_are_together() {
+    let at_starts = |ms: &[f64]| {
+        let values: Vec<f64> = ms.iter().map(|ms| ms * 1e6).collect();
+        let interval = batch_means(&values, 0.95);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let p99 = AcrossStarts { statistic: Statistic::Percentile(99.0), values, mean, interval, share: None };
+        let restarts = Some(Restarts { starts: ms.len(), figures: vec![p99] });
+        // The first start alone is sure of 1 ms.
+        LevelSummary { restarts, looks: 3, ..level(1, 0.01) }
+    };
+    let below = |ms: f64| require(P99, Relation::Below, Bound::Value(ms * 1e6));
+    assert_eq!(outcome(below(1.1), level(1, 0.01), None).0, Judgement::Passed);
+    assert_eq!(outcome(below(1.1), at_starts(&[1.0, 1.4, 1.2]), None).0, Judgement::Undecided);
+    assert_eq!(outcome(below(1.1), at_starts(&[1.0, 1.2, 1.21, 1.2, 1.19, 1.22, 1.2]), None).0, Judgement::Failed);
+    assert_eq!(outcome(below(1.1), at_starts(&[1.0, 1.01, 0.99, 1.0]), None).0, Judgement::Passed);
+    let plan = GatePlan { requirements: vec![below(1.1)], ..GatePlan::default() };
+    let open = judged(&plan, &[at_starts(&[1.0, 1.4, 1.2])], None).requirements[0].clone();
+    assert!((open.value.unwrap() - 1.2e6).abs() < 1.0 && open.note.unwrap().contains("--restarts"));
+    // A figure that starts do not tell is the first one's.
+    let throughput = require(Figure::Statistic(Statistic::Throughput), Relation::Above, Bound::Value(900.0));
+    assert_eq!(outcome(throughput, at_starts(&[1.0, 1.4, 1.2]), None).0, Judgement::Passed);
+}
+
+#[test]
+fn failures_that_come_together_count_as_one() {
+    let of = |bursts, failed| {
+        let mut level = LevelSummary { bursts, ..level(1, 0.1) };
+        (level.client.requests, level.client.failed) = (20_000 - failed, failed);
+        outcome(require(Figure::Errors, Relation::Below, Bound::Value(0.01)), level, None).0
+    };
+    let in_bursts = |failed| Some(Bursts { failed, good: 1.0 });
+    assert_eq!([of(in_bursts(1.0), 100), of(in_bursts(1.0), 300)], [Judgement::Passed, Judgement::Failed]);
+    assert_eq!([of(in_bursts(100.0), 100), of(in_bursts(100.0), 300)], [Judgement::Undecided; 2]);
+    assert_eq!(of(in_bursts(100.0), 0), Judgement::Passed, "none failed");
+    // Files of earlier versions do not tell.
+    assert_eq!([of(None, 100), of(None, 170)], [Judgement::Passed, Judgement::Undecided]);
+}
+
+#[test]
+fn good_requests_that_come_together_count_as_one() {
+    let good = FigureName { key: "goodput_share", point: None };
+    let of = |as_one, misses: u64| {
+        let mut level = LevelSummary { bursts: Some(Bursts { failed: 1.0, good: as_one }), ..level(1, 0.1) };
+        (level.client.requests, level.client.good) = (20_000, Some(20_000 - misses));
+        outcome(require(Figure::Named(good), Relation::Above, Bound::Value(0.99)), level, None).0
+    };
+    assert_eq!([of(1.0, 100), of(100.0, 100)], [Judgement::Passed, Judgement::Undecided]);
 }
 
 #[test]

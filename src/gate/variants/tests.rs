@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::exit::{self, Codes};
 use crate::plan::Relation;
-use crate::result::rounds::Unit as Turn;
+use crate::result::rounds::{NamedValue, Unit as Turn};
 use crate::result::setup::sample as plans;
 use crate::result::variants::simulation::{QUIET, World, cell, of_two, run};
 use crate::seed;
@@ -73,6 +73,149 @@ fn a_gate_that_goes_on_is_right_however_often_it_looks() {
         let (slower, length) = judged(World { ratio: 1.1, ..world }, spoiled, 40);
         assert!(slower[0] == 0 && slower[1] >= 37 && length <= most, "{name}, slower: {slower:?} after {length}");
     }
+}
+
+/// A requirement on a figure of the catalogue.
+fn require(text: &str, relation: Relation, bound: Bound) -> GatePlan {
+    let figure = match text {
+        "errors" => Figure::Errors,
+        text => Figure::Named(FigureAt::named(text).unwrap().name()),
+    };
+    let requirement = Requirement { text: text.to_owned(), figure, relation, bound, level: None };
+    GatePlan { requirements: vec![requirement], ..GatePlan::default() }
+}
+
+/// What becomes of a gate on rounds that go on until it is decided, and how many there were. `turn` is a variant's turn in a round.
+fn decided(plan: &GatePlan, turn: impl Fn(usize, u64) -> Turn) -> (Vec<Checked>, usize) {
+    let mut result = of_two(cell(Vec::new()), Some(Duration::from_secs(60)));
+    for number in 0..45 {
+        let units = (0..2).map(|variant| Some(turn(variant, number as u64))).collect();
+        let round = Round { start: 1, number: number + 1, order: vec![0, 1], units, set_aside: false };
+        result.cells[0].rounds.push(round);
+        if !is_undecided(&result, plan, &result.cells[0]) {
+            break;
+        }
+    }
+    let rounds = result.cells[0].rounds.len();
+    let mut all = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
+    judge_variants(&mut all, plan, false);
+    (all.requirements, rounds)
+}
+
+fn outcomes(checked: &[Checked]) -> Vec<Judgement> {
+    checked.iter().map(|checked| checked.outcome).collect()
+}
+
+/// A turn of a hundred requests with a figure that differs by 3 % from round to round.
+fn with(key: &str, middle: f64, seed: u64) -> Turn {
+    let value = Some(middle * (0.97 + 0.06 * seed::unit(seed::hash(7, seed))));
+    let named = vec![NamedValue { key: key.to_owned(), value, of: None, absent: false }];
+    Turn { named, requests: 100, ..Turn::default() }
+}
+
+#[test]
+fn any_figure_of_the_catalogue_is_judged_by_itself() {
+    use Judgement::{Failed, Passed};
+    for (text, relation, bound, sides) in [
+        ("ttft_p99", Relation::Below, 200e6, [150e6, 250e6]),
+        ("goodput", Relation::Above, 40.0, [50.0, 30.0]),
+        ("output_token_throughput", Relation::AtLeast, 1_000.0, [1_200.0, 0.0]),
+    ] {
+        let plan = require(text, relation, Bound::Value(bound));
+        let turn = |variant: usize, round: u64| with(text, sides[variant], 2 * round + variant as u64);
+        let (checked, rounds) = decided(&plan, turn);
+        assert_eq!(outcomes(&checked), [Passed, Failed], "{text}");
+        assert!(rounds <= 12, "{text}: {rounds}");
+        let value = checked[0].value.unwrap();
+        assert!((value / sides[0] - 1.0).abs() < 0.03, "{text}: {value}");
+        assert_eq!(checked[0].bound, Some(bound));
+    }
+}
+
+#[test]
+fn any_figure_of_the_catalogue_is_judged_against_the_first_variant() {
+    for (text, relation, change, other, outcome) in [
+        ("ttft_p99", Relation::Below, 0.05, 1.0, Judgement::Passed),
+        ("ttft_p99", Relation::Below, 0.05, 1.12, Judgement::Failed),
+        ("goodput", Relation::Above, -0.05, 1.01, Judgement::Passed),
+        ("goodput", Relation::Above, -0.05, 0.0, Judgement::Failed),
+        ("output_token_throughput", Relation::Above, -0.05, 1.0, Judgement::Passed),
+        ("output_token_throughput", Relation::Above, -0.05, 0.9, Judgement::Failed),
+    ] {
+        let plan = require(text, relation, Bound::Change(change));
+        let turn = |variant: usize, round: u64| {
+            let machine = 1.0 + 0.5 * seed::unit(round);
+            with(text, machine * [100.0, 100.0 * other][variant], 2 * round + variant as u64)
+        };
+        let (checked, rounds) = decided(&plan, turn);
+        assert_eq!(outcomes(&checked), [outcome], "{text} {other}");
+        assert!(rounds <= 20, "{text} {other}: {rounds}");
+    }
+}
+
+#[test]
+fn a_figure_that_a_variant_does_not_have_is_missed_at_once_and_one_of_too_few_requests_waits() {
+    let plan = require("ttft_p99", Relation::Below, Bound::Value(1e9));
+    let without = |absent| NamedValue { key: "ttft_p99".to_owned(), value: None, of: None, absent };
+    let of = |named| Turn { named, requests: 100, ..Turn::default() };
+    let none = |_, _| of(vec![without(true)]);
+    let (checked, rounds) = decided(&plan, none);
+    assert_eq!((outcomes(&checked), rounds), (vec![Judgement::Failed; 2], 1));
+    assert!(checked[0].note.as_ref().unwrap().contains("does not have this figure"), "{checked:?}");
+    let few = |_, _| of(vec![without(false)]);
+    let (checked, rounds) = decided(&plan, few);
+    assert_eq!((outcomes(&checked), rounds), (vec![Judgement::Undecided; 2], 45));
+    let round = |turn: Turn| Round { start: 1, number: 1, order: vec![0], units: vec![Some(turn)], set_aside: false };
+    assert!(lacks_figure(&plan, &round(few(0, 0))) && !lacks_figure(&plan, &round(none(0, 0))));
+    assert!(!lacks_figure(&plan, &round(with("ttft_p99", 1e6, 1))));
+    // Rounds that an earlier run has measured without that requirement say nothing of it.
+    let (checked, rounds) = decided(&plan, |_, _| of(Vec::new()));
+    assert_eq!((outcomes(&checked), rounds), (vec![Judgement::Undecided; 2], 45));
+}
+
+/// A turn of a thousand requests of which so many fail, or miss the limits of `--goodput`.
+fn failing(count: u64) -> Turn {
+    let share = NamedValue {
+        key: "goodput_share".to_owned(),
+        value: Some(1.0 - count as f64 / 1_000.0),
+        of: Some(1_000),
+        absent: false,
+    };
+    Turn { named: vec![share], requests: 1_000 - count, failed: count, ..Turn::default() }
+}
+
+#[test]
+fn shares_of_rounds_are_judged_by_how_much_these_differ() {
+    let gates = [
+        require("errors", Relation::Below, Bound::Value(0.01)),
+        require("goodput_share", Relation::Above, Bound::Value(0.99)),
+    ];
+    for plan in &gates {
+        // Every round loses four requests.
+        let (checked, rounds) = decided(plan, |_, _| failing(4));
+        assert_eq!(outcomes(&checked), [Judgement::Passed; 2]);
+        assert!(rounds <= 12, "{rounds}");
+        // Others lose thirty: every second one, 1.5 % of all, or every fifth, 0.6 %.
+        let mut wrong = [0; 2];
+        for seed in 0..200 {
+            let burst = |round: u64| seed::unit(seed::hash(seed, round)) < 0.5;
+            let (checked, _) = decided(plan, |_, round| failing(if burst(round) { 30 } else { 0 }));
+            wrong[0] += usize::from(checked[0].outcome == Judgement::Passed);
+            let burst = |round: u64| seed::unit(seed::hash(seed, round)) < 0.2;
+            let (checked, _) = decided(plan, |_, round| failing(if burst(round) { 30 } else { 0 }));
+            wrong[1] += usize::from(checked[0].outcome == Judgement::Failed);
+        }
+        assert!(wrong.iter().all(|count| *count <= 10), "{wrong:?} of 200");
+    }
+    let (checked, rounds) =
+        decided(&require("errors", Relation::Below, Bound::Change(0.5)), |variant, _| failing([10, 40][variant]));
+    assert_eq!(outcomes(&checked), [Judgement::Failed]);
+    assert!(rounds <= 10, "{rounds}");
+    let change = require("goodput_share", Relation::Above, Bound::Change(-0.05));
+    let (checked, _) = decided(&change, |variant, _| failing([10, 12][variant]));
+    assert_eq!(outcomes(&checked), [Judgement::Passed]);
+    let (checked, _) = decided(&change, |variant, _| failing([10, 200][variant]));
+    assert_eq!(outcomes(&checked), [Judgement::Failed]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::Setup;
 use crate::answer::Missing;
-use crate::number::plain;
+use crate::number::{plain, significant};
 use crate::terms::{LevelValue, LoadMode, Range};
 
 /// How many loads of a list that goes on.
@@ -30,27 +30,40 @@ fn higher(mode: &LoadMode) -> String {
                 let (before, last): (f64, f64) = ((*before).into(), (*last).into());
                 let factor = (last / before).max(1.1);
                 let rounded =
-                    |value: f64| plain(if before.fract() + last.fract() == 0.0 { value.round() } else { value });
+                    |value: f64| digits(if before.fract() + last.fract() == 0.0 { value.round() } else { value });
                 format!("{}:{}:*{}", rounded(last * factor), rounded(last * factor.powi(FURTHER)), plain(factor))
             }
             _ if range.step.into() <= SMALL_STEP * last => {
-                format!("{}:{}:*2", plain(2.0 * last), plain(2.0 * last * 2.0_f64.powi(FURTHER)))
+                format!("{}:{}:*2", digits(2.0 * last), digits(2.0 * last * 2.0_f64.powi(FURTHER)))
             }
-            _ => format!("{}:0:{}", plain(last + range.step.into()), plain(range.step.into())),
+            _ => format!("{}:0:{}", digits(last + range.step.into()), digits(range.step.into())),
         }
     }
     mode.concurrency().map(of).or_else(|| mode.rate().map(of)).unwrap_or_default()
 }
 
+/// A load with as many digits as tell it from its neighbours.
+fn digits(load: f64) -> String {
+    if load < 1e6 { significant(load) } else { format!("{load:.0}") }
+}
+
 /// The run's command with these flags in place of its own, and without the files that it has written: the next run is not to
 /// overwrite them.
 pub(super) fn command(setup: &Setup, changed: &[(&str, String)]) -> String {
+    // Older ways to say a concurrency, and whether they have a value.
+    const OLDER: [(&str, bool); 3] = [("-t", true), ("-c", true), ("-d", false)];
+    let is_of_load = changed.iter().any(|(flag, _)| *flag == "--concurrency-range");
+    let older = |word: &str| OLDER.iter().find(|(flag, _)| is_of_load && *flag == word);
     let is_file = |name: &str| setup.flags.iter().any(|flag| flag.file && flag.name == name);
     let mut words = vec![setup.program.name.clone()];
     let mut arguments = setup.command_line.iter().peekable();
     while let Some(word) = arguments.next() {
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-        if !is_file(name) && !changed.iter().any(|(flag, _)| *flag == name) {
+        if let Some((_, has_value)) = older(word) {
+            if *has_value {
+                arguments.next();
+            }
+        } else if !is_file(name) && !changed.iter().any(|(flag, _)| *flag == name) {
             words.push(quoted(word));
         } else if name == word {
             arguments.next();

@@ -4,7 +4,7 @@ use crate::advice::longer;
 use crate::answer::command::beyond;
 use crate::answer::knee::{Knee, knee};
 use crate::answer::phrases::{
-    LONGER, MARGIN, Named, failure, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with,
+    LONGER, MARGIN, Named, between, failure, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with,
     with_interval,
 };
 use crate::answer::within::{standing, unless_certain, within};
@@ -13,14 +13,12 @@ use crate::figures::FigureAt;
 use crate::number::plain;
 use crate::outcome::Outcome;
 use crate::summary::{Ending, LevelSummary};
-use crate::sweep::SweepResult;
+use crate::sweep::{KNOWN_TO, SweepResult};
 use crate::terms::{FigureName, Statistic};
 use crate::{RunResult, Setup};
 
 /// The share of good requests from which on a load is called good.
 const MOSTLY: f64 = 0.95;
-/// A sweep's search knows the highest rate to this share.
-const KNOWN_TO: f64 = 0.03;
 
 /// The answer of levels that were measured.
 pub(super) fn answer(result: &RunResult) -> Option<Answer> {
@@ -126,7 +124,7 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     };
     let rate = FigureAt::of_statistic(Statistic::Throughput);
     let beside = speech(best.level, &setup.measurement)
-        .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
+        .unwrap_or_else(|| format!("{} {}", title(setup), between(key(setup), best.level)));
     let mut words = format!("{label}: {} at {} ({beside})", shown(rate, best.level), best.name);
     if let Some(knee) = found.filter(Knee::is_open) {
         let ends = [knee.lowest, knee.highest].map(|level| named(level).map_or("", |named| &named.name));
@@ -155,7 +153,7 @@ fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let best = kept().max_by(by_rate).unwrap_or(&all[0]);
     let above = all.iter().filter(|named| !kept_up(named.level) && number(named) > number(&best)).min_by(by_rate);
     let beside = speech(best.level, &setup.measurement)
-        .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
+        .unwrap_or_else(|| format!("{} {}", title(setup), between(key(setup), best.level)));
     let mut words = match (kept().count(), above) {
         (0, _) => format!("No rate was kept up with, not even {} ({beside})", best.name),
         (_, Some(above)) => {
@@ -205,7 +203,7 @@ fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let best = most_good.or_else(|| all.iter().max_by(by_goodput)).unwrap_or(&all[0]);
     let (rate, share) = (shown(figure("goodput"), best.level), shown(figure("goodput_share"), best.level));
     let beside = speech(best.level, &setup.measurement)
-        .unwrap_or_else(|| format!("{share} good, {} {}", title(setup), with_interval(key(setup), best.level)));
+        .unwrap_or_else(|| format!("{share} good, {} {}", title(setup), between(key(setup), best.level)));
     let (are_all_good, mostly) = (all.iter().all(|named| is_good(&named)), MOSTLY * 100.0);
     let words = match (most_good.is_some(), are_all_good) {
         (true, false) => format!("Most good load: {rate} at {} ({beside})", best.name),
@@ -249,8 +247,7 @@ fn streams(result: &RunResult, all: &[Named<'_>]) -> Answer {
         let words = format!("The server kept no streams in time, not even {}", all[0].name);
         return unless_wrong(Answer::sure(Question::MostLoad, words, figures(&all[0], setup)), &all[0], setup);
     };
-    let latency = with_interval(key(setup), best.level);
-    let beside = format!("{} {latency}", title(setup));
+    let beside = format!("{} {}", title(setup), between(key(setup), best.level));
     let is_most = all.iter().any(|named| named.level.load.number() > best.level.load.number());
     let number = plain(best.level.load.number());
     let answer = |words| unless_wrong(Answer::sure(Question::MostLoad, words, figures(best, setup)), best, setup);
@@ -269,8 +266,9 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
     };
     let words = format!("Highest sustained rate: {} requests/s ({above}{knee})", plain(found.saturation));
     let below = |level: &&LevelSummary| level.load.number() <= found.saturation * 1.001;
-    let last = result.levels.iter().rfind(below);
-    let figures = last.map(|level| Named { level, name: at(level.load, crate::Distinction::default()) });
+    let by_load = |left: &&LevelSummary, right: &&LevelSummary| left.load.number().total_cmp(&right.load.number());
+    let highest = result.levels.iter().filter(below).max_by(by_load);
+    let figures = highest.map(|level| Named { level, name: at(level.load, crate::Distinction::default()) });
     let figures = figures.map(|named| self::figures(&named, &result.setup)).unwrap_or_default();
     let answer = Answer::sure(Question::Saturation, words, figures);
     let sustained = result.levels.iter().filter(|level| kept_up(level)).map(|level| level.load.number());

@@ -5,7 +5,6 @@ use crate::advice::{Setting, longer};
 use crate::answer::command::command;
 use crate::answer::{Answer, Missing, ReportedFigure, reported};
 use crate::figures::{FigureAt, Value};
-use crate::number::plain;
 use crate::outcome::Outcome;
 use crate::reasons::{InvalidReason, Verdict};
 use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary, Restarts};
@@ -103,12 +102,22 @@ pub(super) fn shown(figure: FigureAt, level: &LevelSummary) -> String {
 
 /// `41 ms (39 to 44 ms)`.
 pub(super) fn with_interval(figure: FigureAt, level: &LevelSummary) -> String {
-    let unit = figure.figure.unit;
-    let interval = found(figure, level).and_then(|found| found.interval);
+    let shown = shown(figure, level);
+    match interval(figure, level).filter(|interval| *interval != shown) {
+        Some(interval) => format!("{shown} ({interval})"),
+        None => shown,
+    }
+}
+
+/// The same where it stands in brackets: `39 to 44 ms`.
+pub(super) fn between(figure: FigureAt, level: &LevelSummary) -> String {
+    interval(figure, level).unwrap_or_else(|| shown(figure, level))
+}
+
+fn interval(figure: FigureAt, level: &LevelSummary) -> Option<String> {
+    let interval = found(figure, level)?.interval?;
     let starts = level.restarts.as_ref().map(|all| format!(" over {} starts", all.starts)).unwrap_or_default();
-    let interval =
-        interval.map(|interval| format!(" ({}{starts})", unit.show_between(interval.low.max(0.0), interval.high)));
-    shown(figure, level) + &interval.unwrap_or_default()
+    Some(figure.figure.unit.show_between(interval.low.max(0.0), interval.high) + &starts)
 }
 
 /// The answer, with what is wrong with the level that it stands on.
@@ -179,10 +188,12 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
 
 /// The command that measures the load again with another setting.
 pub(super) fn with(setting: Setting, named: &Named<'_>, setup: &Setup) -> String {
-    let load = (setup.mode.flag(), plain(named.level.load.number()));
+    // The very load, which has more digits than its name.
+    let load = (setup.mode.flag(), named.level.load.number().to_string());
     let load = Some(load).filter(|_| setup.mode.is_range()).into_iter();
     // The run's own flags have their long names, and this one takes the place of one of them.
     let window = setup.measurement.window;
     let flag = if setting.flag == window.short_flag() { window.flag() } else { setting.flag };
-    command(setup, &load.chain([(flag, setting.value.to_string())]).collect::<Vec<_>>())
+    let time = setting.level_time_s.map(|seconds| ("--max-level-time", format!("{seconds}s")));
+    command(setup, &load.chain([(flag, setting.value.to_string())]).chain(time).collect::<Vec<_>>())
 }

@@ -10,7 +10,7 @@ use crate::reasons::{InvalidReason, Verdict};
 use crate::record::Generated;
 use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
-use crate::summary::{Ending, LevelSummary, LimitCheck, OpenLoopSummary, StatisticEstimate, sample};
+use crate::summary::{Ending, LevelSummary, LimitCheck, MissingStarts, OpenLoopSummary, StatisticEstimate, sample};
 use crate::sweep::SweepResult;
 use crate::terms::{Flag, GapDistribution, LoadMode, Order, Precision, Range, Rounds, Spacing, StageEdges, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
@@ -59,7 +59,7 @@ fn paced_streams_are_counted() {
     let mut late = LevelSummary { ending: Ending::Stable, ..streams(12, 76) };
     late.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(120.0, 90.0)]);
     let found = answer(&setup, &[streams(4, 20), streams(8, 41), late]);
-    assert_eq!(found.words, "Most streams kept in time: 8 (p99 41 ms (36.9 to 45.1 ms))");
+    assert_eq!(found.words, "Most streams kept in time: 8 (p99 36.9 to 45.1 ms)");
     let found = answer(&setup, &[streams(4, 20), streams(8, 41)]);
     assert!(found.words.starts_with("At least 8 streams kept in time ("), "{}", found.words);
     assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 24:1536:*2"));
@@ -307,7 +307,7 @@ fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
     let levels = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 40), level(4, 300, 60)];
     let found = answer(&setup(false, 4), &levels);
     assert_eq!(found.figures.len(), 4, "of the knee and of the least latency");
-    let expected = "Knee: 260 infer/s at concurrency 2 (p99 20 ms (18 to 22 ms)); least p99: 20 ms at concurrency 1";
+    let expected = "Knee: 260 infer/s at concurrency 2 (p99 18 to 22 ms); least p99: 20 ms at concurrency 1";
     assert_eq!(found.words, expected);
     let nearly = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30), level(4, 300, 60)];
     let found = answer(&setup(false, 4), &nearly);
@@ -655,12 +655,60 @@ fn several_rates_are_answered_by_the_highest_that_was_kept_up_with() {
         level
     };
     let found = answer(&setup, &[rate(100, 20), rate(200, 25), behind(300.0, 400)]);
-    let words = "Highest rate kept up with: 200 requests/s (p99 25 ms (22.5 to 27.5 ms)); 300 requests/s: overloaded; \
+    let words = "Highest rate kept up with: 200 requests/s (p99 22.5 to 27.5 ms); 300 requests/s: overloaded; \
         least p99: 20 ms at 100 requests/s";
     assert_eq!(found.words, words);
     let found = answer(&setup, &[rate(100, 20), rate(200, 25)]);
-    assert!(found.words.starts_with("Every rate was kept up with, up to 200 requests/s (p99 25 ms"), "{}", found.words);
+    assert!(found.words.starts_with("Every rate was kept up with, up to 200 requests/s (p99 22.5"), "{}", found.words);
     let found = answer(&setup, &[behind(250.0, 300), behind(300.0, 400)]);
     let words = "No rate was kept up with, not even 250 requests/s (p99 ";
     assert!(found.words.starts_with(words) && found.missing.is_some(), "{}", found.words);
+}
+
+#[test]
+fn a_load_that_the_client_did_not_send_is_not_too_much_for_the_server() {
+    let mut setup = setup(true, 1);
+    setup.mode = LoadMode::RequestRate {
+        range: Range::with_step(300.0, Some(400.0), 100.0),
+        distribution: GapDistribution::Constant,
+    };
+    let rate = |rate: u64| LevelSummary { load: LevelLoad::RequestRate(rate as f64), ..level(1, rate, 20) };
+    let late = LevelSummary { verdict: Verdict::Invalid(vec![InvalidReason::IssuersLate(0.2)]), ..rate(400) };
+    let found = answer(&setup, &[rate(300), late]);
+    assert!(found.words.starts_with("At least 300 infer/s within p99 < 50 ms"), "{}", found.words);
+    assert!(found.missing.unwrap().problem.contains("400 requests/s was not delivered"), "{}", found.words);
+}
+
+#[test]
+fn rates_that_differ_in_their_last_digit_have_names_of_their_own() {
+    let mut setup = setup(false, 1);
+    setup.command_line = ["-m", "m", "-t", "4"].map(str::to_owned).to_vec();
+    let unstable = LevelSummary { ending: Ending::Unstable, ..level(4, 100, 20) };
+    let reasons = vec![InvalidReason::TooFewSamples(99.0, 100, 662)];
+    let unstable = LevelSummary { verdict: Verdict::Invalid(reasons.clone()), ..unstable };
+    let command = answer(&setup, &[unstable]).missing.unwrap().command.unwrap();
+    assert!(command.contains("--concurrency-range 4 ") && !command.contains("-t"), "{command}");
+    setup.mode = LoadMode::RequestRate {
+        range: Range::with_step(100.2, Some(100.4), 0.2),
+        distribution: GapDistribution::Constant,
+    };
+    let rate = |rate: f64| LevelSummary { load: LevelLoad::RequestRate(rate), ..level(1, 100, 20) };
+    let over = Verdict::Invalid(vec![InvalidReason::Overloaded(100.4, 90.0)]);
+    let found = answer(&setup, &[rate(100.2), LevelSummary { verdict: over, ..rate(100.4) }]);
+    assert!(
+        found.words.contains("kept up with: 100.2 requests/s (") && found.words.contains("; 100.4 requests/s: "),
+        "{found:?}"
+    );
+    let few = LevelSummary { verdict: Verdict::Invalid(reasons), ..rate(250.123) };
+    let command = answer(&setup, &[rate(100.2), few]).missing.unwrap().command.unwrap();
+    assert!(command.contains("--request-rate-range 250.123 "), "{command}");
+}
+
+#[test]
+fn a_start_that_failed_is_said() {
+    let reason = "the model could not be loaded".to_owned();
+    let missing = MissingStarts { planned: 5, measured: 2, reason, requests_failed: false };
+    let found = answer(&setup(false, 1), &[LevelSummary { missing_starts: Some(missing), ..level(1, 100, 20) }]);
+    assert!(found.line().ends_with("; note: start 3 of 5 failed: the model could not be loaded"), "{}", found.line());
+    assert_eq!(found.sure, Sureness::Undecided);
 }

@@ -2,11 +2,13 @@
 
 use crate::answer::command::{beyond, command};
 use crate::answer::phrases::{
-    LONGER, MARGIN, Named, figures, kept_up, key, shown, speech, title, unless_wrong, with_interval,
+    LONGER, MARGIN, Named, between, figures, kept_up, key, shown, speech, title, unless_wrong, with_interval,
 };
 use crate::answer::{Answer, Missing, Question};
 use crate::figures::FigureAt;
-use crate::number::{plain, time};
+use crate::number::time;
+use crate::outcome::Outcome;
+use crate::reasons::{InvalidReason, Verdict};
 use crate::summary::{Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::terms::Statistic;
 use crate::{RunResult, Setup};
@@ -74,7 +76,7 @@ fn latency(level: &LevelSummary, setup: &Setup) -> String {
     match (found.interval.filter(|interval| interval.high < limit), found.bounds.high) {
         (Some(interval), _) => unit.show_between(interval.low, interval.high),
         (None, Some(high)) if high < limit => format!("{}, at most {}", unit.show(found.value), unit.show(high)),
-        (None, _) => with_interval(figure, level),
+        (None, _) => between(figure, level),
     }
 }
 
@@ -83,9 +85,12 @@ fn is_more(level: &LevelSummary, other: &LevelSummary) -> bool {
     level.load.number() > other.load.number() || level.client.batch_size > other.client.batch_size
 }
 
-/// Whether a level may be within the limit or not, as far as is known.
+/// Whether a level may be within the limit or not, as far as is known. A load that the client did not send says nothing of the
+/// server.
 fn is_open(level: &LevelSummary) -> bool {
-    level.ending == Ending::Unstable && kept_up(level)
+    let is_undelivered = |reason: &InvalidReason| Outcome::of_reason(reason) == Outcome::Undelivered;
+    matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(is_undelivered))
+        || level.ending == Ending::Unstable && kept_up(level)
 }
 
 /// Whether a level is within the limit, be it known that it is or how large its latency is. A rate that was not sent, or that the
@@ -142,7 +147,7 @@ pub(super) fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResu
         changed.push(("--max-level-time", format!("{:.0}s", (2.0 * seconds).ceil())));
     }
     if setup.mode.is_range() {
-        changed.insert(0, (setup.mode.flag(), plain(named.level.load.number())));
+        changed.insert(0, (setup.mode.flag(), named.level.load.number().to_string()));
     }
     let problem = format!("the interval of {} at {} contains the limit", title(setup), named.name);
     let (command, seconds) = (Some(command(setup, &changed)), Some(seconds.ceil() as u64));

@@ -1,6 +1,7 @@
 //! `--service-kind openai`: the whole program against a byte-level server that each test scripts.
 
 mod figures;
+mod gate;
 mod refused;
 mod requests;
 mod server_load;

@@ -1,0 +1,68 @@
+//! Requirements on figures of streams, between variants.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+use crate::support::Finished;
+
+/// A server whose first token takes this long, and which sends five more.
+fn streaming(first: Duration) -> HttpServer {
+    HttpServer::start(move |_: &Received| {
+        let events: Vec<String> = (0..6).map(|_| content("a")).chain([USAGE.to_owned(), DONE.to_owned()]).collect();
+        vec![Act::Wait(first), Act::Send(stream(&events))]
+    })
+}
+
+/// A gate between servers whose first tokens take 2 ms, and that long.
+fn between(other: Duration, flags: &str) -> (Finished, Vec<Value>) {
+    let payloads = Payloads::of(&[CHAT]);
+    let (first, second) = (streaming(Duration::from_millis(2)), streaming(other));
+    let path = payloads.path("result.json");
+    let program = payloads.on(&first).args("-c 2 --gate-time 20s --variant fast: --variant");
+    let program = program.arg(format!("other:-u {}", second.url())).args(flags).args("--summary-file").arg(&path);
+    let run = program.run();
+    let result: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    (run, result["requirements"].as_array().unwrap().clone())
+}
+
+#[test]
+fn figures_of_streams_decide_between_variants() {
+    let flags = "--require ttft_p50<30ms --require ttft_p50<+100% --require output_token_throughput>-50% --require goodput>-50% \
+        --goodput ttft<30ms";
+    let (run, requirements) = between(Duration::from_millis(60), flags);
+    assert_eq!(run.code(), 6, "{run:#?}");
+    let outcomes: Vec<&Value> = requirements.iter().map(|requirement| &requirement["outcome"]).collect();
+    assert_eq!(outcomes, ["passed", "failed", "failed", "failed", "failed"], "{requirements:#?}");
+    assert!(run.wall < Duration::from_secs(20), "{:?}", run.wall);
+
+    let flags = "--require ttft_p50<+2000% --require output_token_throughput>-95% --require goodput_share>10% --goodput ttft<5s";
+    let (run, requirements) = between(Duration::from_millis(2), flags);
+    assert_eq!(run.code(), 0, "{run:#?}");
+    assert!(requirements.iter().all(|requirement| requirement["outcome"] == "passed"), "{requirements:#?}");
+    assert_eq!(requirements.len(), 4);
+    assert!(run.wall < Duration::from_secs(20), "{:?}", run.wall);
+}
+
+#[test]
+fn a_server_that_fails_at_a_later_start_has_not_passed() {
+    let payloads = Payloads::of(&[CHAT]);
+    let count = AtomicUsize::new(0);
+    let server = HttpServer::start(move |request: &Received| {
+        let is_well = count.fetch_add(1, Relaxed) < 40;
+        if is_well { answer(request) } else { vec![Act::Send(http_server::reply("503 Service Unavailable", "", b""))] }
+    });
+    let path = payloads.path("result.json");
+    let program =
+        payloads.on(&server).args("--request-count 20 --restarts 4 --require p50<10s --summary-file").arg(&path);
+    let run = program.run();
+    assert_eq!(run.code(), 3, "{run:#?}");
+    let result: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let level = &result["levels"][0];
+    let missing = &level["missing_starts"];
+    assert_eq!((&missing["planned"], &missing["measured"]), (&4.into(), &2.into()), "{missing}");
+    assert!(missing["requests_failed"] == true && !missing["reason"].as_str().unwrap().is_empty(), "{missing}");
+    assert_eq!(level["restarts"]["starts"], 2);
+}
