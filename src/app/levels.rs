@@ -195,7 +195,11 @@ fn settle<T: LevelValue>(
 /// measurement decides, which reports and export have in place of the first.
 fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()> {
     let name = name(&result.levels);
-    note!("{name}: above the latency threshold; measured once more, because the range ends there");
+    let why = match result.levels.len() {
+        1 => ", but not in its last window; measured once more",
+        _ => "; measured once more, because the range ends there",
+    };
+    note!("{name}: above the latency threshold{why}");
     let level = runner.measure_quietly(job, &runner.plan().measurement)?;
     let (Some(last), Ending::Stable | Ending::Complete) = (result.levels.last_mut(), level.ending) else {
         return Ok(());

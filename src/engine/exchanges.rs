@@ -278,9 +278,10 @@ impl Exchanges {
         self.failing.push(Failing { slot, due: Stamp::now().plus_duration(pause), error });
     }
 
-    /// Ends all requests that are with the server, with an error; returns how many there were.
-    pub fn fail_outstanding(&mut self, error: &InferError) -> usize {
-        let outstanding: Vec<usize> = (0..self.slots.len()).filter(|slot| self.is_outstanding(*slot)).collect();
+    /// Ends all requests that are with the server and that are `meant`, with an error; returns how many there were.
+    pub fn fail_outstanding(&mut self, error: &InferError, meant: impl Fn(ExchangeId) -> bool) -> usize {
+        let is_meant = |slot: &usize| self.is_outstanding(*slot) && meant(self.id(*slot));
+        let outstanding: Vec<usize> = (0..self.slots.len()).filter(is_meant).collect();
         outstanding.iter().for_each(|slot| self.fail(*slot, error.clone()));
         outstanding.len()
     }
@@ -389,7 +390,7 @@ mod tests {
         exchanges.fail_later(0, InferError::new("No", "not yet"), Duration::from_secs(3600));
         exchanges.fail_later(1, InferError::new("No", "at once"), Duration::ZERO);
         assert!(!exchanges.is_pending(0) && !exchanges.is_pending(1));
-        exchanges.fail_outstanding(&InferError::new("No", "twice"));
+        exchanges.fail_outstanding(&InferError::new("No", "twice"), |_| true);
         assert!(!exchanges.any_over(), "each ends once");
         exchanges.end_failing();
         assert_eq!(exchanges.take_over(Vec::new()), [1]);

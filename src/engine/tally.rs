@@ -67,6 +67,13 @@ impl TalliedConnection {
         Self { tally: Arc::clone(tally), state: State::Unused, has_answered: false }
     }
 
+    /// An entry for the connection that follows this one, and is still to be made, while this one still counts.
+    pub fn next(&self) -> Self {
+        let lines = self.tally.lines.fetch_add(1, Ordering::AcqRel) + 1;
+        self.tally.most.fetch_max(lines, Ordering::AcqRel);
+        Self { tally: Arc::clone(&self.tally), state: State::Closed, has_answered: false }
+    }
+
     /// A request is about to use the connection. Returns whether it is the first.
     #[inline]
     pub fn enter(&mut self) -> bool {
@@ -195,6 +202,22 @@ mod tests {
         drop(waiting);
         assert!(!tally.is_gone(), "a connection that we ended was not refused");
         assert_eq!((tally.take_most(), tally.take_most()), (2, 0));
+    }
+
+    #[test]
+    fn a_server_that_still_answers_on_the_connection_before_is_not_gone() {
+        let tally = Arc::new(ConnectionTally::default());
+        let line = used(&tally);
+        let mut next = line.next();
+        next.refuse();
+        assert!(!tally.is_gone());
+        assert_eq!(tally.take_most(), 2);
+        drop(line);
+        next.refuse();
+        assert!(tally.is_gone());
+        next.open();
+        assert!(!tally.is_gone());
+        assert_eq!((tally.take_most(), tally.take_most()), (2, 1));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! [`Endpoint`]: the address in `-u`.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use crate::error::{Error, Result};
@@ -71,13 +72,21 @@ impl Endpoint {
         format!("{}://{self}", if self.secure { "https" } else { "http" })
     }
 
-    /// `host:port` as in a `Host` header or an `:authority`.
+    /// `host:port` as in an `:authority`.
     pub fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        format!("{}:{}", self.bracketed(), self.port)
+    }
+
+    /// The value of a `Host` field: without the scheme's own port, as clients send it (RFC 3986, section 6.2.3), which proxies
+    /// compare with names and signatures are made of.
+    pub fn host_field(&self) -> String {
+        let usual_port = if self.secure { 443 } else { 80 };
+        if self.port == usual_port { self.bracketed().into_owned() } else { self.authority() }
+    }
+
+    /// The host as in a URL: IPv6 addresses in brackets.
+    fn bracketed(&self) -> Cow<'_, str> {
+        if self.host.contains(':') { format!("[{}]", self.host).into() } else { self.host.as_str().into() }
     }
 }
 
@@ -151,6 +160,26 @@ mod tests {
         assert_eq!(endpoint("HTTP://h:8000"), (false, "h".into(), 8000, String::new()));
         assert_eq!(endpoint("grpcs://h"), (true, "h".into(), 8000, String::new()));
         assert_eq!(Endpoint::parse("[::1]:9/x", 1).unwrap().to_string(), "[::1]:9/x");
+    }
+
+    #[test]
+    fn hosts_are_named_without_the_port_of_their_scheme() {
+        for (text, field, authority) in [
+            ("http://h", "h", "h:80"),
+            ("h:80", "h", "h:80"),
+            ("http://h:443", "h:443", "h:443"),
+            ("https://h", "h", "h:443"),
+            ("https://h:80/a", "h:80", "h:80"),
+            ("https://[::1]", "[::1]", "[::1]:443"),
+            ("[::1]", "[::1]:8000", "[::1]:8000"),
+        ] {
+            let endpoint = Endpoint::parse(text, 8000).unwrap();
+            assert_eq!(
+                (endpoint.host_field(), endpoint.authority()),
+                (field.to_owned(), authority.to_owned()),
+                "{text}"
+            );
+        }
     }
 
     #[test]

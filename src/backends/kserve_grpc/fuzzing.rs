@@ -83,7 +83,7 @@ pub fn calls(bytes: &[u8]) {
     let mut events = CallEvents { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
     let ended = feed(&mut connection, usize::from(setup >> 4) * 7 + 1, &frames, &mut events);
     if ended.is_err() {
-        exchanges.fail_outstanding(&status::error("Lost", ""));
+        exchanges.fail_outstanding(&status::error("Lost", ""), |_| true);
     }
     let mut over = exchanges.take_over(Vec::new());
     let ended = over.len();

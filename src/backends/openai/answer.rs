@@ -7,7 +7,7 @@ use crate::clock::Stamp;
 use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
 use crate::engine::{Exchanges, malformed};
 use crate::held::Held;
-use crate::openai::parsed_answer::ParsedAnswer;
+use crate::openai::parsed_answer::{ParsedAnswer, Typed};
 use crate::openai::shown::{EventText, Shown};
 use crate::openai::texts::spoken;
 use crate::openai::{messages, refusal};
@@ -63,8 +63,8 @@ struct Stream {
     choices: bool,
     /// Events of other forms have arrived.
     others: bool,
-    /// Streams of this form say that they are at their end.
-    ends: bool,
+    /// Events of such a stream have arrived, but none of OpenAI's completions.
+    typed: Option<Typed>,
     /// Tokens so far, as the server counts them, when the first content event had come, and those together with it.
     first_tokens: Option<u64>,
     /// It has more content than is kept for counting.
@@ -207,15 +207,14 @@ impl Answer {
             stream.take(event, shown, slot, exchanges)?;
             stream.keep(event.data, *wanted, Kept { text, calls, content })?;
         }
-        let Stream { generation, choices, others, ends, first_tokens, finished, done, failed, .. } = self.stream;
+        let Stream { generation, choices, others, typed, first_tokens, finished, done, failed, .. } = self.stream;
         if failed {
             return Ok(None);
         }
         // Streams of other forms than OpenAI's and Anthropic's need no end marker.
-        let whole = done || finished || (others && !choices && !ends);
+        let whole = done || finished || (others && !choices && typed.is_none());
         if !whole {
-            let marks =
-                if ends { "message_stop and before any stop_reason" } else { "[DONE] and before any finish_reason" };
+            let marks = typed.map_or("[DONE] and before any finish_reason", Typed::end);
             return Err(malformed(format!("the stream ends before {marks}")));
         }
         // Some servers report a usage of 0 along with text.
@@ -310,17 +309,20 @@ impl Stream {
             exchanges.respond_failed(slot, refusal::of_document(event.data));
             return Ok(());
         }
-        if parsed.choices && !self.choices {
+        let typed = parsed.typed.filter(|_| !self.choices);
+        if (parsed.choices && !self.choices) || (typed.is_some() && self.typed.is_none()) {
             self.forget_others();
         }
         self.choices |= parsed.choices;
         self.others |= !parsed.choices;
-        self.ends |= parsed.ends;
+        self.typed = typed.or(self.typed).filter(|_| !self.choices);
         self.finished |= parsed.finished;
         self.generation.tokens = parsed.tokens.or(self.generation.tokens);
         self.generation.input = parsed.input.or(self.generation.input);
         self.generation.unreadable |= parsed.unreadable;
-        let content = parsed.content && (parsed.choices || !(parsed.usage || self.choices));
+        // Beside events whose form is known, one of another form is none of the output, such as OpenAI's `keepalive`.
+        let is_known = self.choices || self.typed.is_some();
+        let content = parsed.content && (parsed.choices || typed.is_some() || !(parsed.usage || is_known));
         if !content || self.failed {
             exchanges.respond_aside(slot, &text);
             return Ok(());
@@ -332,7 +334,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// Its form is OpenAI's: what came before in no known form was no content of it.
+    /// Its form is known: what came before in another was no content of it.
     fn forget_others(&mut self) {
         let Generation { events, reads, tokens, input, unreadable, .. } = self.generation;
         self.generation = Generation { events, reads, tokens, input, unreadable, ..Generation::default() };

@@ -32,8 +32,27 @@ pub(super) struct ParsedAnswer {
     pub(super) input: InputTokens,
     /// It reports an error.
     pub(super) error: bool,
-    /// Streams of its form say that they are at their end.
-    pub(super) ends: bool,
+    /// It is an event of such a stream.
+    pub(super) typed: Option<Typed>,
+}
+
+/// Streams whose events name their types, of which each kind of output has its own, as has the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// OpenAI's Responses API.
+    Responses,
+    /// Anthropic's messages.
+    Messages,
+}
+
+impl Typed {
+    /// What a stream that is whole has had.
+    pub(super) fn end(self) -> &'static str {
+        match self {
+            Self::Responses => "response.completed",
+            Self::Messages => "message_stop and before any stop_reason",
+        }
+    }
 }
 
 /// What events of OpenAI's streams call themselves, as written.
@@ -120,7 +139,8 @@ impl Document<'_> {
             return self.message_event(kind);
         }
         let is_error = |text: &RawValue| text.get() == "\"error\"";
-        let error = self.error.is_some() || self.object.is_some_and(is_error);
+        // The Responses API has the members of an error in the event itself.
+        let error = kind == "error" || self.error.is_some() || self.object.is_some_and(is_error);
         let parsed = ParsedAnswer { error, ..ParsedAnswer::of_usage(self.usage) };
         match &self.choices {
             Member::There(Each { size, finished, .. }) => {
@@ -156,7 +176,8 @@ impl Document<'_> {
         let delta = self.delta.and_then(|delta| serde_json::from_str::<Delta<'_>>(delta.get()).ok());
         let delta = delta.unwrap_or_default();
         // Others send pings, too.
-        let mut parsed = ParsedAnswer { ends: kind != "ping", ..ParsedAnswer::default() };
+        let typed = (kind != "ping").then_some(Typed::Messages);
+        let mut parsed = ParsedAnswer { typed, ..ParsedAnswer::default() };
         match kind {
             "content_block_delta" => {
                 parsed.size = [delta.text, delta.thinking, delta.partial_json].into_iter().map(size).sum();
@@ -165,8 +186,7 @@ impl Document<'_> {
             "message_delta" => {
                 parsed.finished = size(delta.stop_reason) > 0;
                 let input = self.usage.and_then(|usage| Usage::read(usage)?.known_input()).unwrap_or_default();
-                parsed =
-                    ParsedAnswer { finished: parsed.finished, ends: true, input, ..ParsedAnswer::of_usage(self.usage) };
+                parsed = ParsedAnswer { finished: parsed.finished, typed, input, ..ParsedAnswer::of_usage(self.usage) };
             }
             // What it says of the output, is before all of it.
             "message_start" => {
@@ -190,6 +210,7 @@ impl Document<'_> {
             size,
             finished: matches!(kind, "completed" | "incomplete"),
             error: kind == "failed",
+            typed: Some(Typed::Responses),
             ..ParsedAnswer::of_usage(usage)
         }
     }
@@ -400,12 +421,12 @@ mod tests {
             (r#""type":"content_block_delta","delta":{"type":"signature_delta","signature":"xyz"}"#, false),
             (r#""type":"content_block_stop","index":0"#, false),
         ] {
-            let ends = !event.contains("ping");
-            assert_eq!(parsed(event), ParsedAnswer { content, ends, ..ParsedAnswer::default() }, "{event}");
+            let typed = (!event.contains("ping")).then_some(Typed::Messages);
+            assert_eq!(parsed(event), ParsedAnswer { content, typed, ..ParsedAnswer::default() }, "{event}");
         }
         let last = parsed(r#""type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}"#);
-        let expected =
-            ParsedAnswer { finished: true, usage: true, tokens: Some(15), ends: true, ..ParsedAnswer::default() };
+        let typed = Some(Typed::Messages);
+        let expected = ParsedAnswer { finished: true, usage: true, tokens: Some(15), typed, ..ParsedAnswer::default() };
         assert_eq!(last, expected);
         let none = r#""type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":15}"#;
         assert_eq!(parsed(none), expected, "which leaves the beginning's");
@@ -534,15 +555,13 @@ mod tests {
 
     #[test]
     fn of_the_responses_api_only_deltas_are_content() {
+        let none = ParsedAnswer { typed: Some(Typed::Responses), ..ParsedAnswer::default() };
         for (event, expected) in [
-            (r#"{"type":"response.created","response":{"usage":null}}"#, ParsedAnswer::default()),
-            (r#"{"type":"response.output_item.added","item":{"content":[]}}"#, ParsedAnswer::default()),
-            (
-                r#"{"type":"response.output_text.delta","delta":"Hi"}"#,
-                ParsedAnswer { content: true, ..ParsedAnswer::default() },
-            ),
-            (r#"{"type":"response.output_text.delta","delta":""}"#, ParsedAnswer::default()),
-            (r#"{"type":"response.output_text.done","text":"Hi"}"#, ParsedAnswer::default()),
+            (r#"{"type":"response.created","response":{"usage":null}}"#, none),
+            (r#"{"type":"response.output_item.added","item":{"content":[]}}"#, none),
+            (r#"{"type":"response.output_text.delta","delta":"Hi"}"#, ParsedAnswer { content: true, ..none }),
+            (r#"{"type":"response.output_text.delta","delta":""}"#, none),
+            (r#"{"type":"response.output_text.done","text":"Hi"}"#, none),
             (
                 r#"{"type":"response.completed","response":{"usage":{"input_tokens":9,"output_tokens":2}}}"#,
                 ParsedAnswer {
@@ -550,12 +569,12 @@ mod tests {
                     usage: true,
                     tokens: Some(2),
                     input: InputTokens { all: Some(9), ..InputTokens::default() },
-                    ..ParsedAnswer::default()
+                    ..none
                 },
             ),
             (
                 r#"{"type":"response.failed","response":{"error":{"message":"no"}}}"#,
-                ParsedAnswer { error: true, ..ParsedAnswer::default() },
+                ParsedAnswer { error: true, ..none },
             ),
         ] {
             assert_eq!(parsed(event), expected, "{event}");
@@ -566,7 +585,12 @@ mod tests {
 
     #[test]
     fn errors_and_other_documents_are_told_apart() {
-        for text in [r#"{"error":{"message":"no"}}"#, r#"{"error":"no","choices":[]}"#, r#"{"object":"error"}"#] {
+        for text in [
+            r#"{"error":{"message":"no"}}"#,
+            r#"{"error":"no","choices":[]}"#,
+            r#"{"object":"error"}"#,
+            r#"{"type":"error","code":null,"message":"no","param":null,"sequence_number":3}"#,
+        ] {
             assert!(parsed(text).error && !parsed(text).content, "{text}");
         }
         assert!(!parsed(r#"{"error":null,"choices":[]}"#).error);

@@ -40,7 +40,9 @@ fn text(document: &Value) -> Option<String> {
     let members = document.as_object()?;
     let error = members.get("error").filter(|error| !error.is_null()).unwrap_or(document);
     let word = |name: &str| error.get(name).and_then(Value::as_str).filter(|word| !word.is_empty());
-    let reason = match (error, word("type"), word("message").or(word("detail"))) {
+    // The type of an event that is an error says no more than that; its kind is in another member.
+    let kind = word("type").and_then(|kind| if kind == "error" { word("code") } else { Some(kind) });
+    let reason = match (error, kind, word("message").or(word("detail"))) {
         (Value::String(text), ..) => text.clone(),
         (_, Some(kind), Some(message)) => format!("{kind}: {message}"),
         (_, None, Some(message)) => message.to_owned(),
@@ -82,6 +84,8 @@ mod tests {
             ),
             (r#"{"object":"error","message":"no","type":"BadRequest"}"#, "BadRequest: no"),
             (r#"{"error":"busy"}"#, "busy"),
+            (r#"{"type":"error","code":"server_error","message":"down","param":null}"#, "server_error: down"),
+            (r#"{"type":"error","code":null,"message":"down"}"#, "down"),
             (r#"{"detail":"Not Found"}"#, "Not Found"),
             (r#"{"error":{"code":7}}"#, r#"{"code":7}"#),
             ("<html>bad gateway</html>", "<html>bad gateway</html>"),

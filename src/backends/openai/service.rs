@@ -1,6 +1,5 @@
 //! [`OpenAi`]: encodes requests and interprets answers, for a client's slots.
 
-use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
 use crate::openai::answer::{Answer, Wanted, is_readable, is_success};
 use crate::openai::bodies::Bodies;
-use crate::openai::turns::{History, TurnRequest};
+use crate::openai::turns::{Histories, Turn, TurnRequest};
 use crate::plan::Compression;
 use crate::wire::http1::{Encoding, Head, NOT_ASKED_FOR};
 
@@ -21,8 +20,7 @@ pub(super) struct OpenAi {
     headers: Headers,
     wanted: Wanted,
     slots: Vec<Slot>,
-    /// What was said in each session that is under way.
-    histories: HashMap<u64, History>,
+    histories: Histories,
 }
 
 /// What is kept for one slot.
@@ -30,15 +28,15 @@ struct Slot {
     payload: usize,
     head: Head,
     answer: Answer,
-    /// The session that it plays.
-    session: u64,
     turn: TurnRequest,
+    /// The turn that was sent, until its answer is complete.
+    under_way: Option<Turn>,
 }
 
 impl OpenAi {
     /// No slots yet.
     pub(super) fn new(bodies: Arc<Bodies>, headers: Headers, wanted: Wanted) -> Self {
-        Self { bodies, headers, wanted, slots: Vec::new(), histories: HashMap::new() }
+        Self { bodies, headers, wanted, slots: Vec::new(), histories: Histories::default() }
     }
 }
 
@@ -49,8 +47,8 @@ impl HttpService for OpenAi {
             payload: 0,
             head: Head::default(),
             answer: Answer::new(wanted),
-            session: 0,
             turn: TurnRequest::default(),
+            under_way: None,
         };
         self.slots.resize_with(slots.max(self.slots.len()), slot);
         Ok(())
@@ -64,12 +62,13 @@ impl HttpService for OpenAi {
             return Ok(self.bodies.total(slot.payload));
         }
         let position = request.sequence.unwrap_or(SequencePosition { id: 0, start: true, end: true });
-        slot.session = position.id;
-        let history = self.histories.entry(position.id).or_default();
-        if position.start {
-            *history = History::default();
+        // One that was given up, or has lost its connection, was never complete.
+        if let Some(earlier) = slot.under_way.take() {
+            self.histories.note_end(earlier);
         }
-        history.note_send(position.end);
+        let turn = self.histories.note_send(position);
+        slot.under_way = Some(turn);
+        let history = self.histories.of(turn).expect("a turn that is under way has a history");
         let named = self.bodies.session_header(position.id);
         let (payload, whole) = (self.bodies.text(slot.payload), self.bodies.is_whole(slot.payload));
         let total = slot.turn.write(&[self.bodies.head(), &named], payload, whole, history)?;
@@ -108,22 +107,23 @@ impl HttpService for OpenAi {
     }
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
-        let Slot { answer, turn, session, payload, .. } = &mut self.slots[slot];
+        let Slot { answer, turn, under_way, payload, .. } = &mut self.slots[slot];
         let request = if self.bodies.are_turns() { turn.body() } else { self.bodies.text(*payload) };
         let completed = answer.complete(head, request, slot, exchanges);
         if !self.bodies.are_turns() {
             return completed;
         }
-        let Some(history) = self.histories.get_mut(session) else { return completed };
         if completed.is_ok() {
             exchanges.carried(slot, turn.body());
-            if let Some(message) = answer.message() {
-                history.receive(self.bodies.turn(*payload), self.bodies.is_whole(*payload), &message);
-            }
         }
-        if history.note_end() {
-            self.histories.remove(session);
+        let Some(under_way) = under_way.take() else { return completed };
+        if completed.is_ok()
+            && let Some(message) = answer.message()
+            && let Some(history) = self.histories.of(under_way)
+        {
+            history.receive(self.bodies.turn(*payload), self.bodies.is_whole(*payload), &message);
         }
+        self.histories.note_end(under_way);
         completed
     }
 
@@ -133,5 +133,29 @@ impl HttpService for OpenAi {
 
     fn is_whole(&self, slot: usize) -> bool {
         self.slots[slot].answer.is_whole()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::PayloadId;
+    use crate::openai::fuzzing::{payload, service, spec};
+    use crate::plan::OpenAiPlan;
+
+    #[test]
+    fn a_session_whose_last_turn_gets_no_answer_is_forgotten() {
+        let spec = spec(vec![payload(r#"{"messages":[{"role":"user","content":"a"}]}"#)]);
+        let plan = OpenAiPlan { sessions: true, ..OpenAiPlan::default() };
+        let mut service = service(&spec, &plan, false, 1000);
+        service.grow(2).unwrap();
+        let mut send = |slot, id, end| {
+            let sequence = Some(SequencePosition { id, start: true, end });
+            service.prepare(slot, Request { payload: PayloadId(0), sequence }).unwrap();
+            service.histories.count()
+        };
+        assert_eq!((send(0, 1, true), send(1, 2, false)), (1, 2));
+        assert_eq!((send(0, 3, true), send(0, 4, true)), (2, 2), "sessions 1 and 3 are over");
+        assert_eq!(send(1, 5, true), 3, "session 2 has further turns");
     }
 }

@@ -98,6 +98,11 @@ fn broken_streams_are_failures() {
     assert!(failed(&format!("{EVENTS}\r\n"), true).contains("before [DONE]"), "nothing at all is no answer");
     let block = "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
     assert!(failed(&chunked(block), false).contains("before message_stop and before any stop_reason"));
+    let text = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n";
+    for cut in [text.to_owned(), format!("{text}data: {{\"type\":\"keepalive\",\"sequence_number\":2}}\n\n")] {
+        let problem = failed(&chunked(&cut), false);
+        assert!(problem.ends_with("the stream ends before response.completed"), "{problem}");
+    }
     let within = chunked(&delta("a")).strip_suffix("0\r\n\r\n").unwrap().to_owned();
     assert!(failed(&within, true).contains("Connection closed"));
     for data in ["data: {\"choices\":[\n\n", "data: hello\n\n", "data:\n\n"] {
@@ -116,6 +121,8 @@ fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before()
         (format!("{}data: {{\"error\":\"oom\"}}", delta("a")), "oom"),
         (format!("event: error\ndata: out of luck\n\n{DONE}"), "out of luck"),
         (format!("event: error\ndata: {{\"message\":\"no\"}}\n\n{}{DONE}", delta("b")), "no"),
+        // The Responses API's, without its name.
+        ("data: {\"type\":\"error\",\"code\":\"busy\",\"message\":\"later\"}\n\n".to_owned(), "busy: later"),
     ] {
         let outcome = read(&chunked(&stream), false);
         assert!(outcome.whole && outcome.broken.is_none() && outcome.generation.is_none(), "{outcome:?}");
@@ -144,6 +151,28 @@ fn streams_without_end_or_content_are_successes_of_their_own_kind() {
     }
     let other = read(&chunked("event: tick\ndata: {\"type\":\"tick\"}\n\n"), false).generation.unwrap();
     assert!(!other.unended && other.chunks == 1, "streams of another form end where they end");
+}
+
+/// Servers keep connections alive by events of types that no list has, even before the first of a type that is known.
+#[test]
+fn events_of_unknown_types_are_no_content_of_typed_streams() {
+    let unknown = r#"{"type":"keepalive","sequence_number":1}"#;
+    let responses = [
+        r#"{"type":"response.created","response":{}}"#,
+        r#"{"type":"response.output_text.delta","delta":"a"}"#,
+        r#"{"type":"response.completed","response":{"usage":{"output_tokens":2}}}"#,
+    ];
+    let messages = [
+        r#"{"type":"message_start","message":{}}"#,
+        r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#,
+    ];
+    for [first, content, last] in [responses, messages] {
+        let events = [unknown, first, unknown, content, unknown, last, unknown];
+        let stream = events.map(|data| format!("data: {data}\n\n")).concat();
+        let generation = read(&chunked(&stream), false).generation.unwrap();
+        assert_eq!((generation.chunks, generation.tokens, generation.events), (1, Some(2), 7), "{first}");
+    }
 }
 
 #[test]
@@ -229,7 +258,7 @@ fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
     assert_eq!(
         request,
         format!(
-            "POST /base/v1/chat/completions HTTP/1.1\r\nHost: h:80\r\nAccept: */*\r\nContent-Type: application/json\r\n\
+            "POST /base/v1/chat/completions HTTP/1.1\r\nHost: h\r\nAccept: */*\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         )

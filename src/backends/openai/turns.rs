@@ -1,10 +1,11 @@
-//! [`History`]: what was said in a session, which its turns send, too; [`TurnRequest`]: the request of a turn.
+//! [`History`]: what was said in a session, which its turns send, too; [`Histories`]: those of all sessions that are under way;
+//! [`TurnRequest`]: the request of a turn.
 
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use crate::backend::InferError;
+use crate::backend::{InferError, SequencePosition};
 use crate::data::Members;
 use crate::engine::http1::write_length;
 
@@ -17,9 +18,62 @@ const PROMPT: &str = "prompt";
 /// The member of a message that stands for the answer to an earlier turn.
 const ANSWER_OF: &str = "answer_of";
 
+/// The histories of the sessions that are under way.
+#[derive(Default)]
+pub(super) struct Histories {
+    by_session: HashMap<u64, History>,
+    /// How many have begun.
+    begun: u64,
+}
+
+/// A turn that is under way. A session may be played again, and is then another.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    session: u64,
+    /// The number of its history.
+    history: u64,
+}
+
+impl Histories {
+    /// A turn at that place of its session is sent. The first begins the session anew.
+    pub(super) fn note_send(&mut self, position: SequencePosition) -> Turn {
+        let session = position.id;
+        if position.start || !self.by_session.contains_key(&session) {
+            self.begun += 1;
+            self.by_session.insert(session, History { number: self.begun, ..History::default() });
+        }
+        let history = self.by_session.entry(session).or_default();
+        history.under_way += 1;
+        history.ended |= position.end;
+        Turn { session, history: history.number }
+    }
+
+    /// The history that a turn continues.
+    pub(super) fn of(&mut self, turn: Turn) -> Option<&mut History> {
+        self.by_session.get_mut(&turn.session).filter(|history| history.number == turn.history)
+    }
+
+    /// How many sessions are under way.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.by_session.len()
+    }
+
+    /// A turn is over. A session's history is forgotten with its last.
+    pub(super) fn note_end(&mut self, turn: Turn) {
+        let Some(history) = self.of(turn) else { return };
+        history.under_way -= 1;
+        if history.ended && history.under_way == 0 {
+            self.by_session.remove(&turn.session);
+        }
+    }
+}
+
 /// What was said in a session so far.
 #[derive(Default)]
 pub(super) struct History {
+    /// Tells it from that of the same session before.
+    number: u64,
     /// Messages, with commas between them.
     messages: Vec<u8>,
     /// The text that completions continue.
@@ -35,18 +89,6 @@ pub(super) struct History {
 }
 
 impl History {
-    /// A turn is sent, perhaps the last.
-    pub(super) fn note_send(&mut self, is_last: bool) {
-        self.under_way += 1;
-        self.ended |= is_last;
-    }
-
-    /// A turn is over. Returns whether the session is.
-    pub(super) fn note_end(&mut self) -> bool {
-        self.under_way = self.under_way.saturating_sub(1);
-        self.ended && self.under_way == 0
-    }
-
     /// Adds messages.
     fn add(&mut self, messages: &[u8]) {
         if !self.messages.is_empty() && !messages.is_empty() {
@@ -209,6 +251,21 @@ mod tests {
         for other in [&br#"{"input":"a"}"#[..], br#"{"input":["a"]}"#, br#"{"input":[]}"#] {
             assert!(TurnRequest::default().write(&[b""], other, false, &mut History::default()).is_err());
         }
+    }
+
+    #[test]
+    fn a_session_is_forgotten_with_its_last_turn_and_is_another_when_it_begins_again() {
+        let at = |start, end| SequencePosition { id: 7, start, end };
+        let mut histories = Histories::default();
+        let (first, second) = (histories.note_send(at(true, false)), histories.note_send(at(false, true)));
+        histories.of(second).unwrap().receive(0, true, b"{}");
+        histories.note_end(second);
+        assert!(histories.of(first).is_some(), "a turn is under way");
+        let again = histories.note_send(at(true, true));
+        histories.note_end(first);
+        assert!(histories.of(first).is_none() && histories.of(again).unwrap().answers.is_empty());
+        histories.note_end(again);
+        assert_eq!(histories.count(), 0);
     }
 
     #[test]

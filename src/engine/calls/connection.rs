@@ -1,5 +1,7 @@
 //! [`MultiplexedConnection`]: a client's one connection and its calls: reading, writing, losing and replacing it.
 
+mod retiring;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, InferError};
+use crate::calls::connection::retiring::{Reading, Retiring, departs};
 use crate::calls::events::{CallEvents, CallTable};
 use crate::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
 use crate::calls::status::{self, UNAVAILABLE};
@@ -37,6 +40,8 @@ pub(super) struct MultiplexedConnection<M> {
     calls: CallTable,
     headers: Encoder,
     line: Option<Http2Socket>,
+    /// Those before it on which calls are still under way.
+    retiring: Retiring,
     /// The next one, while it is being made; requests are queued until it is.
     opening: Option<Opening>,
     tallied: TalliedConnection,
@@ -58,6 +63,7 @@ impl<M: Method> MultiplexedConnection<M> {
             calls: CallTable::new(plan.route.limit.map(late)),
             headers: Encoder::new(&plan.fields),
             line: None,
+            retiring: Retiring::default(),
             opening: None,
             tallied: TalliedConnection::new(&plan.route.tally),
             unanswered: false,
@@ -81,6 +87,7 @@ impl<M: Method> MultiplexedConnection<M> {
         }
         let Some(stream) = self.stream_for(slot, exchanges) else {
             self.queued.push_back(exchanges.id(slot));
+            self.retire_line(exchanges);
             return Ok(());
         };
         let exchange = exchanges.id(slot);
@@ -188,7 +195,7 @@ impl<M: Method> MultiplexedConnection<M> {
     /// The connection is gone: nothing on it will be answered. What is queued waits for the next.
     fn lose(&mut self, error: InferError, exchanges: &mut Exchanges) {
         exchanges.now = Stamp::now();
-        self.tallied.end_after(exchanges.fail_outstanding(&error));
+        self.tallied.end_after(exchanges.fail_outstanding(&error, |id| !self.retiring.holds(id)));
         self.calls.streams.close_all();
         self.lost = error;
         self.replace_line(exchanges);
@@ -210,32 +217,9 @@ impl<M: Method> MultiplexedConnection<M> {
     /// Reads what has arrived, but at most [`MAX_READS`] buffers; returns whether there was anything.
     fn take(&mut self, exchanges: &mut Exchanges) -> bool {
         let Some(line) = &mut self.line else { return false };
-        let mut reads = 0;
-        self.unread = false;
-        let outcome = loop {
-            match line.fill() {
-                Ok(true) => {
-                    reads += 1;
-                    exchanges.now = Stamp::now();
-                    let (calls, method) = (&mut self.calls, &mut self.method);
-                    if let Err(error) = line.process(&mut CallEvents { calls, method, exchanges }) {
-                        break Err(error);
-                    }
-                    if !line.may_hold_more() {
-                        break Ok(());
-                    }
-                    if reads == MAX_READS {
-                        self.unread = true;
-                        break Ok(());
-                    }
-                }
-                Ok(false) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
-        while let Some(stream) = self.calls.broken.pop() {
-            line.h2.reset(stream, ErrorCode::CANCEL);
-        }
+        let (calls, method) = (&mut self.calls, &mut self.method);
+        let Reading { reads, unread, outcome } = Reading::of(line, &mut CallEvents { calls, method, exchanges });
+        self.unread = unread;
         if self.calls.answered {
             self.tallied.answers();
         }
@@ -260,18 +244,42 @@ impl<M: Method> MultiplexedConnection<M> {
         Ok(())
     }
 
-    /// Retires the connection when the server accepts no further streams or stream numbers are used up; what is under
-    /// way ends first.
+    /// Retires the connection when the server accepts no further streams or stream numbers are used up. What is under way ends on
+    /// it, beside the next one if requests wait for that.
     fn retire_line(&mut self, exchanges: &mut Exchanges) {
         let Some(line) = &self.line else { return };
         let exhausted = line.h2.is_exhausted();
-        if (line.h2.goaway().is_none() && !exhausted) || line.h2.open_streams() > 0 {
+        if line.h2.goaway().is_none() && !exhausted {
             return;
         }
-        if let Some(goaway) = line.h2.goaway() {
+        let is_used = line.h2.open_streams() > 0;
+        if is_used && !self.may_set_aside(exchanges) {
+            return;
+        }
+        if let Some(goaway) = self.line.as_ref().and_then(|line| line.h2.goaway()) {
             self.lost = status::of_goaway(goaway);
         }
-        self.replace_line(exchanges);
+        match is_used {
+            true => self.set_aside(exchanges),
+            false => self.replace_line(exchanges),
+        }
+    }
+
+    /// What the connection waits for that requests use, or the one that is being made.
+    fn awaited_by_current(&self) -> Awaited<'_> {
+        let until = if self.unread { Stamp(0) } else { Stamp::NEVER };
+        match (&self.line, &self.opening) {
+            (Some(line), _) => line.awaited(until),
+            (None, Some(opening)) => {
+                let writes = opening.awaited().contains(PollFlags::OUT);
+                Awaited { socket: Some(opening.as_fd()), writes, until: opening.due() }
+            }
+            (None, None) => Awaited::NOTHING,
+        }
+    }
+
+    fn awaited_by_all(&self) -> Awaited<'_> {
+        self.retiring.awaited(self.awaited_by_current())
     }
 }
 
@@ -327,12 +335,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     fn flush(&mut self, exchanges: &mut Exchanges) {
         let Some(line) = &mut self.line else { return };
         let mut now = None;
-        let flushed = line.flush(|token| {
-            if let Some(slot) = exchanges.find(ExchangeId(token.0)) {
-                exchanges.departed(slot, *now.get_or_insert_with(Stamp::now));
-            }
-        });
-        if let Err(error) = flushed {
+        if let Err(error) = line.flush(|token| departs(token, &mut now, exchanges)) {
             self.lose(error, exchanges);
         }
     }
@@ -343,6 +346,9 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
         self.flush(exchanges);
         // Something to report ends the wait, but what has arrived is read even if every turn begins so.
         let until = if exchanges.any_over() { Stamp(0) } else { until };
+        if self.retiring.any() {
+            return self.turn_beside(until, exchanges);
+        }
         let broken = |error: io::Error| Error::machine(error.to_string());
         let Some(line) = &self.line else {
             return self.turn_without_line(until, exchanges).map_err(broken);
@@ -356,15 +362,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     }
 
     fn awaited(&self) -> Awaited<'_> {
-        let until = if self.unread { Stamp(0) } else { Stamp::NEVER };
-        match (&self.line, &self.opening) {
-            (Some(line), _) => line.awaited(until),
-            (None, Some(opening)) => {
-                let writes = opening.awaited().contains(PollFlags::OUT);
-                Awaited { socket: Some(opening.as_fd()), writes, until: opening.due() }
-            }
-            (None, None) => Awaited::NOTHING,
-        }
+        self.awaited_by_all()
     }
 
     fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool {
@@ -374,7 +372,8 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
             return false;
         }
         let (stream, shared) = (self.calls.slots[slot].stream, self.calls.slots[slot].shared);
-        if let Some(line) = self.line.as_mut().filter(|_| outstanding && alone) {
+        let on_other = outstanding && self.retiring.any() && self.retiring.reset(exchanges.id(slot), stream, exchanges);
+        if let Some(line) = self.line.as_mut().filter(|_| outstanding && alone && !on_other) {
             line.h2.reset(stream, ErrorCode::CANCEL);
             if self.plan.streaming {
                 self.calls.streams.close(shared);
@@ -391,6 +390,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     }
 
     fn close(&mut self) {
+        self.retiring.close();
         if let Some(line) = &mut self.line {
             self.calls.streams.numbers().for_each(|stream| line.h2.finish(stream));
             let _ = line.flush(|_| ());

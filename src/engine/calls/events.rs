@@ -311,7 +311,9 @@ impl<M: Method> Events for CallEvents<'_, M> {
             let begun = self.calls.streams.get_mut(stream).begun;
             let broken = if begun { self.stream_data(stream, bytes) } else { Err(headless()) };
             if broken.is_err() || end {
-                let number = self.end_stream(stream, broken.err());
+                // A page is no message, which headers that refuse the call have said before.
+                let refused = self.calls.streams.get_mut(stream).rejected.take();
+                let number = self.end_stream(stream, refused.or(broken.err()));
                 self.calls.broken.extend(number.filter(|_| !end));
             }
             return;

@@ -169,7 +169,9 @@ impl Events for Reply {
             return;
         }
         if let Err(reason) = self.take(bytes) {
-            self.outcome = Some(Err(status::error(BROKEN, reason)));
+            // A page is no message, which headers that refuse the call have said before.
+            let refused = self.failure.take();
+            self.outcome = Some(Err(refused.unwrap_or_else(|| status::error(BROKEN, reason))));
         } else if end {
             self.end(None);
         }

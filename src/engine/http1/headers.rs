@@ -41,7 +41,7 @@ impl Headers {
     /// The beginning of a request's head: its first line, and the server that it is for.
     pub fn begin(&self, method: &str, path: &str, server: &Endpoint) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
-        self.write_own(&mut head, "Host", &server.authority());
+        self.write_own(&mut head, "Host", &server.host_field());
         head
     }
 
@@ -144,6 +144,16 @@ mod tests {
             custom.accept(Encoding::Deflate, Compression::Gzip) && !custom.accept(Encoding::Gzip, Compression::Gzip)
         );
         assert!(!headers("Accept-Encoding", "*").unwrap().accept(Encoding::Unknown, Compression::None));
+    }
+
+    #[test]
+    fn a_request_begins_with_the_name_of_its_server() {
+        let begun = |url: &str| {
+            let head = Headers::default().begin("GET", "/x", &Endpoint::parse(url, 8000).unwrap());
+            String::from_utf8(head).unwrap()
+        };
+        assert_eq!(begun("https://api.example.org/v1"), "GET /x HTTP/1.1\r\nHost: api.example.org\r\n");
+        assert_eq!(begun("localhost"), "GET /x HTTP/1.1\r\nHost: localhost:8000\r\n");
     }
 
     #[test]

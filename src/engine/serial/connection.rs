@@ -269,6 +269,7 @@ impl SerialConnection {
             exchanges.now = Stamp::now();
             if matches!(dialogue.receive(slot, &buffer[..count], exchanges), Ok(Step::Whole | Step::Enough)) {
                 if exchanges.has_failed(slot) {
+                    self.tallied.answers();
                     self.hang_up();
                     exchanges.end(slot);
                     return Ok(());
@@ -338,7 +339,11 @@ impl SerialConnection {
     ) -> Result<Step, InferError> {
         exchanges.now = Stamp::now();
         match dialogue.end(slot, exchanges) {
-            Ok(()) => Ok(Step::Whole),
+            Ok(()) => {
+                // An answer that ends with its connection is one: the server can be reached.
+                self.tallied.answers();
+                Ok(Step::Whole)
+            }
             Err(error) => Err(self.lose(error)),
         }
     }
@@ -413,7 +418,7 @@ mod tests {
         }
     }
 
-    /// Requests of these bytes again and again, which nobody answers.
+    /// Requests of these bytes again and again, whose answers are as long as their connections.
     struct Same(&'static [u8]);
 
     impl Dialogue for Same {
@@ -564,6 +569,35 @@ mod tests {
             Step::Whole,
             "the connection's end is the answer's"
         );
+    }
+
+    #[test]
+    fn a_server_whose_answers_end_with_their_connections_is_not_gone_for_losing_some() {
+        let (listener, common, mut line, mut exchanges) = watched();
+        line.enter();
+        let mut answered = |is_read: bool| {
+            line.begin(&common, &mut Same(b"four"), 0, 4, &mut exchanges).unwrap();
+            let (mut peer, mut request) = (listener.accept().unwrap().0, [0; 4]);
+            while line.is_sending() {
+                line.send(&common, &mut Same(b"four"), 0, &mut exchanges).unwrap();
+            }
+            if is_read {
+                peer.read_exact(&mut request).unwrap();
+            }
+            // What was not read is answered by a reset.
+            drop(peer);
+            thread::sleep(Duration::from_millis(20));
+            let received = line.receive(&common, &mut Same(b"four"), 0, &mut [0; 64], &mut exchanges);
+            line.release(true);
+            received.is_ok_and(|step| step == Step::Whole)
+        };
+        for _ in 0..4 {
+            assert!(answered(true));
+            assert!(!answered(false));
+            assert!(!common.route.tally.is_gone());
+        }
+        let lost: Vec<bool> = (0..4).map(|_| answered(false) || common.route.tally.is_gone()).collect();
+        assert_eq!(lost, [false, false, true, true], "three in a row");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::http1::malformed::Malformed;
 /// Longest head of a reply, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum number of header fields of a reply.
-const MAX_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 256;
 /// Maximum number of interim (1xx) replies before the final one.
 const MAX_INTERIM: u8 = 16;
 
@@ -242,7 +242,7 @@ const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// The head at the start of `bytes` and its length, or `None` if it is not complete.
 fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usize)>, Malformed> {
-    // Only the fields that there are get written: 64 empty ones would take as long as the rest.
+    // Only the fields that there are get written: as many empty ones would take longer than the rest.
     let mut fields = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();

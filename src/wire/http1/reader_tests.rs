@@ -118,8 +118,10 @@ fn nonsense_is_refused() {
         let some = [&blank.repeat(9)[..], b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"].concat();
         assert_eq!(read_all_ways(&some), Ok((200, b"x".to_vec(), 0, true)));
     }
-    let fields = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"A: b\r\n".repeat(MAX_HEADERS + 1), b"\r\n".to_vec()].concat();
-    assert!(read_all_ways(&fields).is_err());
+    // Gateways add dozens of their own.
+    let fields = |count| [&b"HTTP/1.0 200 OK\r\n"[..], &b"A: b\r\n".repeat(count), b"\r\nx"].concat();
+    assert_eq!(read_all_ways(&fields(200)), Ok((200, b"x".to_vec(), 0, true)));
+    assert!(read_all_ways(&fields(MAX_HEADERS + 1)).is_err());
 }
 
 #[test]

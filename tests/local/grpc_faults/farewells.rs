@@ -10,7 +10,7 @@ use triton_bench::backend::{Backend, Completion, CompletionSink, Next, Response,
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
 
-use super::peer::{Peer, WIDE, answer, be_ready, fitting, goaway, serve, serve_all};
+use super::peer::{Peer, RST_STREAM, WIDE, answer, be_ready, fitting, goaway, serve, serve_all};
 use super::{ACK, Bench, Log, PATIENCE, PLAIN, REQUEST, SETTINGS, Setup, backend, spec};
 
 /// Issues again until it is stopped.
@@ -67,6 +67,11 @@ fn part(mut peer: Peer) {
 /// Answers everything.
 fn serve_all_of_it(mut peer: Peer) {
     peer.shake_hands(WIDE);
+    serve_rest(peer);
+}
+
+/// The same once settings were exchanged.
+fn serve_rest(mut peer: Peer) {
     while let Some((stream, _)) = peer.request() {
         peer.say(&answer(stream, &fitting(b"x")));
     }
@@ -87,6 +92,161 @@ fn what_was_accepted_is_answered_behind_a_goaway_and_then_another_connection_is_
     let (address, _) = serve(|number, peer| if number == 0 { part(peer) } else { serve_all_of_it(peer) });
     let sink = load(&backend(&address, setup), setup, |sink| sink.counts().0 >= 12);
     assert_eq!(sink.counts().1, 0);
+}
+
+/// Answers each request after so long, and leaves in peace after so many of a connection.
+fn leave_after(requests: u32, delay: Duration, mut peer: Peer) {
+    peer.shake_hands(WIDE);
+    let speaking = Arc::new(Mutex::new(Peer(peer.0.try_clone().unwrap())));
+    for number in 1.. {
+        let Some((stream, _)) = peer.request() else { return };
+        if number == requests {
+            speaking.lock().unwrap().say(&goaway(stream, 0, "enough"));
+        }
+        let speaking = Arc::clone(&speaking);
+        thread::spawn(move || {
+            thread::sleep(delay);
+            speaking.lock().unwrap().say(&answer(stream, &fitting(b"x")));
+        });
+    }
+}
+
+#[test]
+fn a_load_loses_nothing_on_connections_that_the_server_leaves_again_and_again() {
+    let setup = Setup { slots: 16, ..PLAIN };
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let address = serve_all(move |number, peer| match number {
+        0 => be_ready(peer),
+        _ => {
+            counted.fetch_add(1, Ordering::Relaxed);
+            leave_after(50, Duration::from_millis(5), peer);
+        }
+    });
+    let sink = load(&backend(&address, setup), setup, |sink| sink.counts().0 >= 1500);
+    assert_eq!(sink.counts().1, 0);
+    assert!(connections.load(Ordering::Relaxed) >= 30, "{connections:?}");
+}
+
+/// A client of three slots whose first request is on a connection that the server has left, and the second on the next: there
+/// requests are answered at once, here `script` goes on with that of stream 1.
+fn beside(setup: Setup, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Bench {
+    let setup = Setup { slots: 3, ..setup };
+    let mut bench = Bench::new(setup, move |number, mut peer| {
+        if number > 0 {
+            return serve_all_of_it(peer);
+        }
+        peer.shake_hands(WIDE);
+        peer.request();
+        peer.say(&goaway(1, 0, "maintenance"));
+        script(&mut peer);
+        peer.linger();
+    });
+    bench.submit(0);
+    // The farewell arrives.
+    bench.client.drive(Stamp::now().plus(30_000_000)).unwrap();
+    bench.submit(1);
+    bench
+}
+
+#[test]
+fn a_call_on_a_connection_that_the_server_leaves_is_answered_there() {
+    let mut bench = beside(PLAIN, |peer| {
+        thread::sleep(Duration::from_millis(200));
+        peer.say(&answer(1, &fitting(b"x")));
+    });
+    assert_eq!(bench.outcomes(1), [(1, Ok(1))]);
+    assert_eq!(bench.outcomes(1), [(0, Ok(1))]);
+    bench.submit(0);
+    bench.submit(2);
+    assert_eq!(bench.outcomes(2), [(0, Ok(1)), (2, Ok(1))]);
+}
+
+#[test]
+fn what_ends_a_connection_that_the_server_leaves_ends_its_calls_alone() {
+    let scripts: [(fn(&mut Peer), &str); 2] = [
+        (|peer| drop(peer.0.shutdown(std::net::Shutdown::Both)), "Unavailable"),
+        (|peer| peer.say(b"\0\0\x01\x06\0\0\0\0\0 a ping of one byte"), "Protocol error"),
+    ];
+    for (script, code) in scripts {
+        let mut bench = Bench::new(Setup { slots: 2, ..PLAIN }, move |number, mut peer| {
+            peer.shake_hands(WIDE);
+            let (stream, _) = peer.request().unwrap();
+            if number == 0 {
+                peer.say(&goaway(stream, 0, "maintenance"));
+                thread::sleep(Duration::from_millis(150));
+                script(&mut peer);
+                return peer.linger();
+            }
+            thread::sleep(Duration::from_millis(300));
+            peer.say(&answer(stream, &fitting(b"x")));
+            serve_rest(peer);
+        });
+        bench.submit(0);
+        bench.client.drive(Stamp::now().plus(30_000_000)).unwrap();
+        bench.submit(1);
+        let (slot, failed) = bench.outcomes(1).remove(0);
+        assert_eq!((slot, &failed.unwrap_err().0[..]), (0, code));
+        assert_eq!(bench.outcomes(1), [(1, Ok(1))]);
+        assert_eq!(bench.infer(), Ok(1));
+    }
+}
+
+#[test]
+fn a_call_on_a_connection_that_the_server_leaves_can_be_given_up_there() {
+    let (sender, receiver) = sync_channel(2);
+    let reset = move |peer: &mut Peer| {
+        assert_eq!(peer.next_of(RST_STREAM).unwrap().stream, 1);
+        // Nothing keeps it open.
+        assert!(peer.frame().is_none());
+        sender.send(()).unwrap();
+    };
+    let mut bench = beside(PLAIN, reset.clone());
+    assert_eq!(bench.outcomes(1), [(1, Ok(1))]);
+    assert!(bench.client.cancel(SlotId(0), Stamp::now()));
+    assert_eq!(bench.outcomes(1)[0].1.as_ref().unwrap_err().0, "Cancelled");
+    assert_eq!(bench.infer(), Ok(1));
+    receiver.recv_timeout(PATIENCE).unwrap();
+    let mut bench = beside(Setup { deadline: Some(Duration::from_millis(200)), ..PLAIN }, reset);
+    assert_eq!(bench.outcomes(1), [(1, Ok(1))]);
+    let (slot, late) = bench.outcomes(1).remove(0);
+    assert_eq!((slot, &late.unwrap_err().0[..]), (0, "Deadline exceeded"));
+    assert_eq!(bench.infer(), Ok(1));
+    receiver.recv_timeout(PATIENCE).unwrap();
+}
+
+/// Servers announce first that they leave, and say a little later which calls they have looked at.
+#[test]
+fn what_a_second_goaway_does_not_cover_goes_to_the_next_connection_and_is_given_up_there() {
+    let (sender, receiver) = sync_channel(1);
+    let mut bench = Bench::new(Setup { slots: 3, ..PLAIN }, move |number, mut peer| {
+        peer.shake_hands(WIDE);
+        if number > 0 {
+            let (stream, _) = peer.request().unwrap();
+            peer.say(&answer(stream, &fitting(b"x")));
+            let (stream, _) = peer.request().unwrap();
+            assert_eq!(peer.next_of(RST_STREAM).unwrap().stream, stream);
+            return sender.send(()).unwrap();
+        }
+        peer.request();
+        peer.request();
+        peer.say(&goaway((1 << 31) - 1, 0, "soon"));
+        thread::sleep(Duration::from_millis(100));
+        peer.say(&goaway(1, 0, "now"));
+        thread::sleep(Duration::from_millis(300));
+        peer.say(&answer(1, &fitting(b"x")));
+        peer.linger();
+    });
+    bench.submit(0);
+    bench.submit(1);
+    bench.client.drive(Stamp::now().plus(30_000_000)).unwrap();
+    bench.submit(2);
+    assert_eq!(bench.outcomes(1), [(2, Ok(1))]);
+    bench.client.drive(Stamp::now().plus(150_000_000)).unwrap();
+    assert!(bench.client.cancel(SlotId(1), Stamp::now()));
+    assert_eq!(bench.outcomes(1)[0].1.as_ref().unwrap_err().0, "Cancelled");
+    receiver.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(bench.outcomes(1), [(0, Ok(1))]);
 }
 
 /// A backend whose first connection for requests gets a GOAWAY before any; returns once that has been sent.

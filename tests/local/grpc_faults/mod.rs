@@ -534,6 +534,15 @@ fn what_answers_in_html_is_no_grpc_server() {
         let (found, message) = Bench::new(PLAIN, replies(page)).infer().unwrap_err();
         assert!(message.contains(words) && message.contains("text/html"), "{found}: {message}");
     }
+    // The same of a question.
+    for flags in [0, END_STREAM] {
+        let address = serve_all(replies(move |stream| {
+            let fields = [(":status", "404"), ("content-type", "text/html")];
+            [headers(stream, 0, &fields), frame(DATA, flags, stream, b"<html>hello</html>")].concat()
+        }));
+        let error = GrpcBackend::connect(&connection(&address, PLAIN)).err().unwrap().to_string();
+        assert!(error.contains("HTTP status 404 without a gRPC status, with content-type text/html"), "{error}");
+    }
     let bare = |stream| headers(stream, END_STREAM, &[(":status", "200"), ("grpc-status", "9")]);
     Bench::new(PLAIN, replies(bare)).fails("Failed precondition", "the server gives no reason");
 }

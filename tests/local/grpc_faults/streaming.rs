@@ -163,6 +163,20 @@ fn the_end_of_the_stream_ends_its_requests_and_the_next_opens_another() {
 }
 
 #[test]
+fn a_stream_that_is_answered_by_a_page_fails_with_the_status_of_http() {
+    for body in [&b"<html>bad gateway</html>"[..], b""] {
+        let mut bench = Bench::new(STREAMING, move |_, mut peer| {
+            peer.shake_hands(WIDE);
+            let (stream, _) = next_id(&mut peer).unwrap();
+            let head = headers(stream, 0, &[(":status", "502"), ("content-type", "text/html")]);
+            peer.say(&[head, frame(DATA, END_STREAM, stream, body)].concat());
+            peer.linger();
+        });
+        bench.fails("Unavailable", "HTTP status 502 without a gRPC status, with content-type text/html");
+    }
+}
+
+#[test]
 fn every_slot_has_a_stream_whose_end_is_not_that_of_others() {
     let mut bench = Bench::new(Setup { slots: 3, ..STREAMING }, |_, mut peer| {
         peer.shake_hands(WIDE);

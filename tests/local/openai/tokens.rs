@@ -57,18 +57,20 @@ fn a_tokenizer_counts_answers_of_every_form() {
     write_tokenizer(&tokenizer);
     let flag = format!("--request-count 10 --tokenizer {}", tokenizer.display());
     for events in [
-        [r#"{"content":"ab ","stop":false}"#, r#"{"content":"cd","stop":false}"#],
-        [
+        &[r#"{"content":"ab ","stop":false}"#, r#"{"content":"cd","stop":false}"#][..],
+        &[
             r#"{"token":{"text":"ab "},"generated_text":null}"#,
             r#"{"token":{"text":"cd"},"generated_text":"ab cd","details":null}"#,
         ],
-        [r#"{"text_output":"ab "}"#, r#"{"text_output":"cd"}"#],
-        [
+        &[r#"{"text_output":"ab "}"#, r#"{"text_output":"cd"}"#],
+        &[
             r#"{"type":"response.output_text.delta","delta":"ab "}"#,
             r#"{"type":"response.output_text.delta","delta":"cd"}"#,
+            r#"{"type":"response.completed","response":{}}"#,
         ],
     ] {
-        let answer = stream(&events.map(|event| format!("data: {event}\n\n")));
+        let events: Vec<String> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let answer = stream(&events);
         let server = HttpServer::start(move |_: &Received| vec![Act::Send(answer.clone())]);
         let (from, tokens, _, text) = counted(&payloads, &server, &flag);
         assert_eq!((from, tokens), ("tokenizer".into(), 50.0), "{events:?}: {text}");
