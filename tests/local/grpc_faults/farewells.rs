@@ -164,7 +164,8 @@ fn a_call_on_a_connection_that_the_server_leaves_is_answered_there() {
 
 #[test]
 fn what_ends_a_connection_that_the_server_leaves_ends_its_calls_alone() {
-    let scripts: [(fn(&mut Peer), &str); 2] = [
+    type Script = fn(&mut Peer);
+    let scripts: [(Script, &str); 2] = [
         (|peer| drop(peer.0.shutdown(std::net::Shutdown::Both)), "Unavailable"),
         (|peer| peer.say(b"\0\0\x01\x06\0\0\0\0\0 a ping of one byte"), "Protocol error"),
     ];
