@@ -85,6 +85,7 @@ use crate::terms::ReportPart;
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
 pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
     let mut plan = plan.for_callers_of(codes);
+    limits::note_address_space();
     signals::listen()?;
     // Before our own signal handlers: MPI sets some.
     let ranks = peers::join(&mut plan, codes)?;
@@ -99,7 +100,6 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     plan.variants.iter_mut().for_each(|variant| variant.plan = variant.plan.clone().for_callers_of(codes));
     // Before any other thread starts.
     affinity::pin_this_process(plan.load.cpus.as_deref())?;
-    // Before a thread finds no room.
     limits::watch_address_space()?;
     // Before any file is created.
     let interrupts = signals::watch()?;

@@ -73,6 +73,13 @@ pub fn explained(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}: {open} are open, and ulimit -n allows {limit}; {next}"))
 }
 
+/// Says that the address space is limited, before a thread finds no room in it.
+pub fn note_address_space() {
+    if let Some(limit) = getrlimit(Resource::As).current.filter(|limit| *limit < COMFORTABLE) {
+        note!("the address space is limited to {} MiB (ulimit -v); a run that needs more fails at once", limit >> 20);
+    }
+}
+
 /// With a limited address space, a failed allocation aborts the process: in this program, in a server inside it, or
 /// when a thread starts. The reason is on standard error by then; this turns the abort into an exit with the code of
 /// failures.
@@ -80,9 +87,8 @@ pub fn explained(error: io::Error) -> io::Error {
 /// # Errors
 /// If the handler cannot be installed.
 pub fn watch_address_space() -> Result<()> {
-    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
-    if limit < COMFORTABLE {
-        note!("the address space is limited to {} MiB (ulimit -v); a run that needs more fails at once", limit >> 20);
+    if getrlimit(Resource::As).current.is_none() {
+        return Ok(());
     }
     let armed = Arc::new(AtomicBool::new(true));
     signal_hook::flag::register_conditional_shutdown(libc::SIGABRT, i32::from(exit::FAILED), armed)

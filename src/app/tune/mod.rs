@@ -68,6 +68,7 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
         plan.budget = had.map_or(plan.budget, Duration::from_secs_f64);
     }
     affinity::pin_this_process(plan.run.load.cpus.as_deref())?;
+    limits::note_address_space();
     let interrupts = signals::watch()?;
     limits::watch_address_space()?;
     ending::clean_up_after_others();
