@@ -20,7 +20,7 @@ use crate::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::traces::{Trace, TraceFiles};
 
 /// How long to wait for missing traces: a request that was given up may hold back all of them.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(4);
 /// The same if some have already arrived, as with a log frequency: there may be none left.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 /// Files that never stop growing, because the server also writes for others, are read after this.
