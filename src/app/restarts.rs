@@ -32,7 +32,7 @@ pub fn repeat(
             }
             Err(error) => {
                 note!("{error}");
-                cause = Some((error.to_string(), false));
+                cause = Some(Cause { reason: error.to_string(), requests_failed: false });
                 break;
             }
         }
@@ -43,15 +43,22 @@ pub fn repeat(
     if levels.len() < starts {
         note!("--restarts: {} of {starts} starts were measured", levels.len());
     }
-    level.missing_starts = cause.map(|(reason, requests_failed)| {
+    level.missing_starts = cause.map(|Cause { reason, requests_failed }| {
         let (planned, measured) = (starts, levels.len());
         MissingStarts { planned, measured, reason, requests_failed }
     });
     level.restarts = restarts(&levels, plan.percentile);
 }
 
-/// Why a start is worth nothing, and that its requests failed, if they did.
-fn failure(level: &LevelSummary) -> Option<(String, bool)> {
+/// Why a start is missing.
+struct Cause {
+    reason: String,
+    /// Its requests failed; else the model could not be loaded again.
+    requests_failed: bool,
+}
+
+/// Why a start is worth nothing, if its requests failed.
+fn failure(level: &LevelSummary) -> Option<Cause> {
     if !is_worthless(level) || level.ending == Ending::Interrupted {
         return None;
     }
@@ -60,7 +67,8 @@ fn failure(level: &LevelSummary) -> Option<(String, bool)> {
         Verdict::Valid => None,
     };
     let error = || level.client.errors.first().map(|(error, _)| error.to_string());
-    Some((reason.or_else(error).unwrap_or_else(|| "no request succeeded".to_owned()), true))
+    let reason = reason.or_else(error).unwrap_or_else(|| "no request succeeded".to_owned());
+    Some(Cause { reason, requests_failed: true })
 }
 
 fn is_worthless(level: &LevelSummary) -> bool {
