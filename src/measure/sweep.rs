@@ -13,11 +13,9 @@
 //!
 //! The answer is conservative: the highest rate that was sustained below the lowest that was not.
 
-use crate::result::sweep::{StepTaken, SweepObservation, SweepResult, SweepStep};
+use crate::result::sweep::{RESOLUTION, StepTaken, SweepObservation, SweepResult, SweepStep};
 use crate::terms::Spacing;
 
-/// How close the highest sustained and the lowest unsustained rate must be, as a share of the latter.
-pub const RESOLUTION: f64 = 0.03;
 /// Factor by which a rate is raised or lowered while only one side is known.
 const STRETCH: f64 = 1.25;
 /// The last measured rate, as a multiple of the saturation rate.
@@ -215,7 +213,9 @@ impl Measuring {
         let is_close = |point: &SweepPoint| self.proves(point) && point.rate > lowest * (1.0 - 2.0 * RESOLUTION);
         let is_known = lowest > self.sustained || points.iter().any(is_close);
         let tried = self.rates.len() - self.asked;
-        (!is_known && tried < MAX_LOWER).then_some(lowest * (1.0 - RESOLUTION))
+        // What fails far below says nothing of the edge.
+        let is_edge = lowest > self.sustained * (1.0 - RESOLUTION * (MAX_LOWER + 1) as f64);
+        (!is_known && is_edge && tried < MAX_LOWER).then_some(lowest * (1.0 - RESOLUTION))
     }
 
     /// The points that were not sustained although a higher rate was, and the lowest of those that were above them.
@@ -561,7 +561,8 @@ mod tests {
         });
         let found = sweep.result().unwrap();
         assert!((400.0..600.0).contains(&found.saturation), "{found:?}");
-        assert!((680.0..800.0).contains(&found.unsustained.unwrap()), "{found:?}");
+        assert!((700.0..800.0).contains(&found.unsustained.unwrap()), "{found:?}");
+        assert_eq!(sweep.points.len(), 5, "what fails far below the edge is not looked for");
     }
 
     #[test]

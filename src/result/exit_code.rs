@@ -3,7 +3,7 @@
 use crate::exit::{self, Codes};
 use crate::outcome::{Outcome, is_comparable};
 use crate::summary::{Ending, LevelSummary};
-use crate::sweep::KNOWN_TO;
+use crate::sweep::RESOLUTION;
 use crate::terms::LoadMode;
 use crate::variants::Cell;
 use crate::{RunResult, VariantsResult};
@@ -74,7 +74,7 @@ impl RunResult {
     /// How many levels, from the first on, the run is judged by: a sweep goes to saturation and past it on purpose, so
     /// the outcomes of its last two rates are no fault, nor are those above what measuring longer has found.
     pub fn levels_that_count(&self) -> usize {
-        let saturation = self.sweep.as_ref().map_or(f64::INFINITY, |found| (1.0 - KNOWN_TO) * found.saturation);
+        let saturation = self.sweep.as_ref().map_or(f64::INFINITY, |found| (1.0 - RESOLUTION) * found.saturation);
         let below = self.levels.iter().take_while(|level| level.load.number() < saturation).count();
         that_count(&self.setup.mode, below)
     }

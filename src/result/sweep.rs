@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The search knows the highest rate that is sustained to this share.
-pub const KNOWN_TO: f64 = 0.03;
+/// How close the highest sustained and the lowest unsustained rate of a search are, as a share of the latter.
+pub const RESOLUTION: f64 = 0.03;
 
 /// What to run next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

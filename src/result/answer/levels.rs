@@ -13,7 +13,7 @@ use crate::figures::FigureAt;
 use crate::number::plain;
 use crate::outcome::Outcome;
 use crate::summary::{Ending, LevelSummary};
-use crate::sweep::{KNOWN_TO, SweepResult};
+use crate::sweep::{RESOLUTION, SweepResult};
 use crate::terms::{FigureName, Statistic};
 use crate::{RunResult, Setup};
 
@@ -273,7 +273,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
     let answer = Answer::sure(Question::Saturation, words, figures);
     let sustained = result.levels.iter().filter(|level| kept_up(level)).map(|level| level.load.number());
     let sustained = sustained.filter(|rate| *rate <= found.saturation * 1.001).fold(0.0, f64::max);
-    if sustained < found.saturation * (1.0 - KNOWN_TO) {
+    if sustained < found.saturation * (1.0 - RESOLUTION) {
         let words = format!("Saturation: about {} requests/s ({above}{knee})", plain(found.saturation));
         let problem = match sustained > 0.0 {
             true => format!("measured longer, nothing above {} requests/s was sustained", plain(sustained)),
