@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::InferError;
+use crate::backend::{ErrorCode, InferError};
 use crate::engine::http1::{Headers, KEPT_OF_REFUSAL, Patience, Questions, keep, refusal};
 use crate::engine::{Connector, Endpoint, malformed};
 use crate::error::Result;
@@ -24,6 +24,26 @@ const MAX_LINE: usize = 64 * 1024;
 pub struct MetricsSource {
     questions: Questions,
     path: String,
+    /// Scheme and host, as the server may write them in front of a path.
+    origin: String,
+}
+
+/// What a server has answered in place of its metrics.
+#[derive(Default)]
+struct Refused {
+    head: Head,
+    body: Held,
+}
+
+impl Refused {
+    fn error(&self) -> InferError {
+        let Head { status, location, .. } = &self.head;
+        if location.is_empty() || !(300..400).contains(status) {
+            return refusal(*status, location, &self.body);
+        }
+        let next = format!("redirected to '{location}', which is not followed; name that page with --metrics-url");
+        InferError::new(ErrorCode::Http(*status), next)
+    }
 }
 
 impl MetricsSource {
@@ -47,9 +67,10 @@ impl MetricsSource {
 
     fn at(endpoint: Endpoint, connection: &ConnectionPlan, headers: Headers) -> Result<Self> {
         let (path, secure) = (endpoint.prefix.clone(), endpoint.secure);
+        let origin = format!("{}://{}", if secure { "https" } else { "http" }, endpoint.host_field());
         let tls = secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;
         let connector = Arc::new(Connector::new(endpoint, tls));
-        Ok(Self { questions: Questions::new(connector, headers), path })
+        Ok(Self { questions: Questions::new(connector, headers), path, origin })
     }
 
     /// Calls `line` with every line of the metrics, as they arrive.
@@ -58,18 +79,33 @@ impl MetricsSource {
     /// If the server cannot be reached, or refuses, with its reason.
     pub fn read(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
         let unread = |error| self.questions.error("metrics", &error);
-        let (mut lines, mut refused) = (Lines::default(), Held::default());
+        let Some(mut refused) = self.page(&self.path, line).map_err(unread)? else { return Ok(()) };
+        // Where an application of its own is mounted at the path, the page is below it.
+        let below = format!("{}/", self.path);
+        let location = &refused.head.location;
+        if location.strip_prefix(&self.origin).unwrap_or(location) == below {
+            match self.page(&below, line).map_err(unread)? {
+                Some(again) => refused = again,
+                None => return Ok(()),
+            }
+        }
+        Err(unread(refused.error()))
+    }
+
+    /// Calls `line` with every line of a page; returns what came in its place, if anything did.
+    fn page(&self, path: &str, line: &mut dyn FnMut(&str)) -> Result<Option<Refused>, InferError> {
+        let (mut lines, mut refused) = (Lines::default(), Refused::default());
         let mut take = |head: &Head, piece: &[u8]| {
             if head.status == 200 {
                 return lines.take(piece, line);
             }
-            keep(&mut refused, piece, KEPT_OF_REFUSAL)
+            keep(&mut refused.body, piece, KEPT_OF_REFUSAL)
         };
-        let head = self.questions.stream(&self.path, Patience::Sample, &mut take).map_err(unread)?;
-        if head.status != 200 {
-            return Err(unread(refusal(head.status, &head.location, &refused)));
+        refused.head = self.questions.stream(path, Patience::Sample, &mut take)?;
+        if refused.head.status != 200 {
+            return Ok(Some(refused));
         }
-        lines.end(line).map_err(unread)
+        lines.end(line).map(|()| None)
     }
 }
 
@@ -153,6 +189,9 @@ fn give(bytes: &[u8], line: &mut dyn FnMut(&str)) -> Result<(), InferError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
     use std::time::Duration;
 
     use super::*;
@@ -199,6 +238,39 @@ mod tests {
             reconnect: false,
             renew: false,
             client_timeout: None,
+        }
+    }
+
+    /// What is read of a server that sends whoever asks for its page to `location`, and has one below it.
+    fn redirected(location: impl Fn(&str) -> String + Send + 'static) -> Result<Vec<String>, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let host = address.clone();
+        thread::spawn(move || {
+            while let Ok((mut stream, _)) = listener.accept() {
+                let mut asked = String::new();
+                BufReader::new(&stream).read_line(&mut asked).unwrap();
+                let (status, body) = if asked.starts_with("GET /metrics/ ") { (200, "a 1\n") } else { (307, "") };
+                let location = location(&host);
+                let head = format!("HTTP/1.1 {status} X\r\nLocation: {location}\r\nConnection: close\r\n");
+                write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+            }
+        });
+        let server = Endpoint::parse(&address, 80).unwrap();
+        let source = MetricsSource::beside(&server, &Headers::default(), &connection(&address, None)).unwrap();
+        let mut lines = Vec::new();
+        let read = source.read(&mut |line| lines.push(line.to_owned()));
+        read.map(|()| lines).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_page_below_its_path_is_found_and_no_other_is_gone_to() {
+        assert_eq!(redirected(|host| format!("http://{host}/metrics/")).unwrap(), ["a 1"]);
+        assert_eq!(redirected(|_| "/metrics/".to_owned()).unwrap(), ["a 1"]);
+        for elsewhere in ["/other", "http://elsewhere/metrics/", "https://127.0.0.1/metrics/"] {
+            let error = redirected(|_| elsewhere.to_owned()).unwrap_err();
+            let expected = format!("HTTP 307: redirected to '{elsewhere}', which is not followed; name that page with");
+            assert!(error.contains(&expected) && error.ends_with("--metrics-url"), "{error}");
         }
     }
 

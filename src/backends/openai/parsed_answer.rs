@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::backend::InputTokens;
-use crate::openai::usage::{Usage, generated_by_details, number};
+use crate::openai::usage::{Counts, Usage};
 
 /// What a document says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,14 +116,19 @@ struct Document<'a> {
     text: Option<&'a RawValue>,
     #[serde(default, borrow)]
     generated_text: Option<&'a RawValue>,
-    /// llama.cpp's counts of tokens.
-    #[serde(default, borrow)]
+    /// llama.cpp's counts of tokens, and Ollama's.
+    #[serde(default, borrow, alias = "eval_count")]
     tokens_predicted: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(default, borrow, alias = "prompt_eval_count")]
     tokens_evaluated: Option<&'a RawValue>,
     /// TGI's.
     #[serde(default, borrow)]
     details: Option<&'a RawValue>,
+    /// SGLang's, and which text of several it is about.
+    #[serde(default, borrow)]
+    meta_info: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    index: Option<&'a RawValue>,
 }
 
 impl Document<'_> {
@@ -150,9 +155,9 @@ impl Document<'_> {
             Member::Absent => {
                 let is_chunk = self.object.is_some_and(|text| CHUNKS.contains(&text.get()));
                 let size = if error || is_chunk || self.has_empty_text() { 0 } else { length };
-                let input = InputTokens { all: self.tokens_evaluated.and_then(number), ..InputTokens::default() };
-                let tokens = parsed.tokens.or_else(|| self.other_tokens());
-                ParsedAnswer { content: size > 0, size, tokens, input: parsed.input.or(input), ..parsed }
+                let Counts { tokens, input } = self.other_counts();
+                let (tokens, input) = (parsed.tokens.or(tokens), parsed.input.or(input));
+                ParsedAnswer { content: size > 0, size, tokens, input, ..parsed }
             }
         }
     }
@@ -165,10 +170,13 @@ impl Document<'_> {
         texts.iter().any(Option::is_some) && texts.into_iter().flatten().all(is_empty)
     }
 
-    /// Output tokens under the names of llama.cpp and TGI.
-    fn other_tokens(&self) -> Option<u64> {
-        let predicted = self.tokens_predicted.and_then(number);
-        predicted.or_else(|| self.details.and_then(generated_by_details))
+    /// Tokens under the names of services of other forms.
+    fn other_counts(&self) -> Counts {
+        let counts = Counts::plain(self.tokens_predicted, self.tokens_evaluated);
+        let counts = counts.or(self.details.map_or_else(Counts::default, Counts::of_details));
+        // Of several texts in one stream, each event counts those of one.
+        let meta_info = self.meta_info.filter(|_| self.index.is_none());
+        counts.or(meta_info.map_or_else(Counts::default, Counts::of_meta_info))
     }
 
     /// An event of Anthropic's messages: only deltas of content blocks carry output.
@@ -467,6 +475,11 @@ mod tests {
             (r#"{"token":{"text":"a"},"generated_text":null,"details":null}"#, true, None, None),
             (r#"{"token":{"text":"b"},"generated_text":"ab","details":{"generated_tokens":2}}"#, true, Some(2), None),
             (r#"{"generated_text":"","details":{"generated_tokens":"2"}}"#, false, None, None),
+            (r#"{"details":{"generated_tokens":2,"input_length":9}}"#, true, Some(2), Some(9)),
+            (r#"{"response":"a","done":true,"prompt_eval_count":9,"eval_count":5}"#, true, Some(5), Some(9)),
+            (r#"{"text":"a","meta_info":{"prompt_tokens":9,"completion_tokens":1}}"#, true, Some(1), Some(9)),
+            (r#"{"text":"a","meta_info":{"completion_tokens":1},"index":1}"#, true, None, None),
+            (r#"{"text":"a","meta_info":"none"}"#, true, None, None),
             (r#"{"content":"","text":"a"}"#, true, None, None),
             (r#"{"content":[],"details":"none"}"#, true, None, None),
             (r#"{"content":{"parts":[]},"tokens_predicted":-1}"#, true, None, None),

@@ -38,10 +38,13 @@ pub(super) fn no_json(body: &[u8], error: &serde_json::Error) -> InferError {
 /// `type: message` of a document that reports an error, in any of the forms in use.
 fn text(document: &Value) -> Option<String> {
     let members = document.as_object()?;
-    let error = members.get("error").filter(|error| !error.is_null()).unwrap_or(document);
+    let is_there = |error: &&Value| !error.is_null();
+    // The Responses API tells why a response has failed in the response itself.
+    let of_response = || members.get("response")?.get("error").filter(is_there);
+    let error = members.get("error").filter(is_there).or_else(of_response).unwrap_or(document);
     let word = |name: &str| error.get(name).and_then(Value::as_str).filter(|word| !word.is_empty());
     // The type of an event that is an error says no more than that; its kind is in another member.
-    let kind = word("type").and_then(|kind| if kind == "error" { word("code") } else { Some(kind) });
+    let kind = word("type").filter(|kind| *kind != "error").or(word("code"));
     let reason = match (error, kind, word("message").or(word("detail"))) {
         (Value::String(text), ..) => text.clone(),
         (_, Some(kind), Some(message)) => format!("{kind}: {message}"),
@@ -86,6 +89,11 @@ mod tests {
             (r#"{"error":"busy"}"#, "busy"),
             (r#"{"type":"error","code":"server_error","message":"down","param":null}"#, "server_error: down"),
             (r#"{"type":"error","code":null,"message":"down"}"#, "down"),
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"down"}}}"#,
+                "server_error: down",
+            ),
+            (r#"{"type":"response.failed","response":{"error":null}}"#, "response.failed"),
             (r#"{"detail":"Not Found"}"#, "Not Found"),
             (r#"{"error":{"code":7}}"#, r#"{"code":7}"#),
             ("<html>bad gateway</html>", "<html>bad gateway</html>"),

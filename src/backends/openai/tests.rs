@@ -121,6 +121,11 @@ fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before()
         (format!("{}data: {{\"error\":\"oom\"}}", delta("a")), "oom"),
         (format!("event: error\ndata: out of luck\n\n{DONE}"), "out of luck"),
         (format!("event: error\ndata: {{\"message\":\"no\"}}\n\n{}{DONE}", delta("b")), "no"),
+        (
+            "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"oom\",\"message\":\"no memory\"}}}\n\n"
+                .to_owned(),
+            "oom: no memory",
+        ),
         // The Responses API's, without its name.
         ("data: {\"type\":\"error\",\"code\":\"busy\",\"message\":\"later\"}\n\n".to_owned(), "busy: later"),
     ] {
@@ -173,6 +178,20 @@ fn events_of_unknown_types_are_no_content_of_typed_streams() {
         let generation = read(&chunked(&stream), false).generation.unwrap();
         assert_eq!((generation.chunks, generation.tokens, generation.events), (1, Some(2), 7), "{first}");
     }
+}
+
+/// SGLang's own endpoint has the whole text in each event, and the tokens so far beside it.
+#[test]
+fn tokens_of_a_stream_of_whole_texts_are_those_of_its_last_event() {
+    let event = |text: &str, tokens: u64, reason: &str| {
+        let counts = format!("\"prompt_tokens\":9,\"completion_tokens\":{tokens},\"cached_tokens\":4");
+        format!("data: {{\"text\":\"{text}\",\"meta_info\":{{\"finish_reason\":{reason},{counts}}}}}\n\n")
+    };
+    let stream = [event("a", 2, "null"), event("ab", 5, "null"), event("abc", 7, "{\"type\":\"length\"}")].concat();
+    let answer = chunked(&format!("{stream}{DONE}"));
+    let generation = outcome(answer.as_bytes().chunks(40), false, 10_000).generation.unwrap();
+    assert_eq!((generation.chunks, generation.tokens), (3, Some(7)));
+    assert_eq!((generation.input.all, generation.input.cached), (Some(9), Some(4)));
 }
 
 #[test]

@@ -83,14 +83,56 @@ impl<'a> Usage<'a> {
     }
 }
 
-/// Output tokens in TGI's `details` of an answer.
-pub(super) fn generated_by_details(details: &RawValue) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Details<'a> {
-        #[serde(default, borrow)]
-        generated_tokens: Option<&'a RawValue>,
+/// What a service counts beside a text, in a form without a usage.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    /// Output tokens so far.
+    pub(super) tokens: Option<u64>,
+    /// Input tokens.
+    pub(super) input: InputTokens,
+}
+
+impl Counts {
+    /// Those of a document that writes them beside everything else, as llama.cpp and Ollama do.
+    pub(super) fn plain(tokens: Option<&RawValue>, input: Option<&RawValue>) -> Self {
+        let input = InputTokens { all: input.and_then(number), ..InputTokens::default() };
+        Self { tokens: tokens.and_then(number), input }
     }
-    serde_json::from_str::<Details<'_>>(details.get()).ok()?.generated_tokens.and_then(number)
+
+    /// Those in TGI's `details` of an answer.
+    pub(super) fn of_details(details: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct Details<'a> {
+            #[serde(default, borrow)]
+            generated_tokens: Option<&'a RawValue>,
+            /// Of streams alone.
+            #[serde(default, borrow)]
+            input_length: Option<&'a RawValue>,
+        }
+        let details = serde_json::from_str::<Details<'_>>(details.get());
+        details.map_or_else(|_| Self::default(), |counts| Self::plain(counts.generated_tokens, counts.input_length))
+    }
+
+    /// Those in SGLang's `meta_info` of an answer, or of an event: there they are those so far.
+    pub(super) fn of_meta_info(meta_info: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct MetaInfo<'a> {
+            #[serde(default, borrow)]
+            completion_tokens: Option<&'a RawValue>,
+            #[serde(default, borrow)]
+            prompt_tokens: Option<&'a RawValue>,
+            #[serde(default, borrow)]
+            cached_tokens: Option<&'a RawValue>,
+        }
+        let Ok(counts) = serde_json::from_str::<MetaInfo<'_>>(meta_info.get()) else { return Self::default() };
+        let Self { tokens, input } = Self::plain(counts.completion_tokens, counts.prompt_tokens);
+        Self { tokens, input: InputTokens { cached: counts.cached_tokens.and_then(number), ..input } }
+    }
+
+    /// The first of each that there is.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self { tokens: self.tokens.or(other.tokens), input: self.input.or(other.input) }
+    }
 }
 
 /// A whole number that a count of tokens may be, however it is written; none if a server writes something else there.

@@ -1,5 +1,6 @@
 //! [`MultiplexedConnection`]: a client's one connection and its calls: reading, writing, losing and replacing it.
 
+mod parting;
 mod retiring;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, InferError};
+use crate::calls::connection::parting::finish;
 use crate::calls::connection::retiring::{Reading, Retiring, departs};
 use crate::calls::events::{CallEvents, CallTable};
 use crate::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
@@ -97,14 +99,16 @@ impl<M: Method> MultiplexedConnection<M> {
         if let Some(line) = &mut self.line {
             line.h2.send(stream, Message { token: Token(exchange.0), head, parts, end: !self.plan.streaming });
         }
-        self.calls.slots[slot].stream = stream;
+        let call = &mut self.calls.slots[slot];
+        (call.stream, call.line) = (stream, self.calls.line);
         exchanges.is_sent(slot);
         Ok(())
     }
 
     /// The stream of the connection for a slot's request, opened if necessary. `None` if it must wait.
     fn stream_for(&mut self, slot: usize, exchanges: &Exchanges) -> Option<u32> {
-        let line = self.line.as_mut().filter(|line| !line.h2.is_congested())?;
+        let is_leaving = self.is_leaving();
+        let line = self.line.as_mut().filter(|line| !line.h2.is_congested() && !is_leaving)?;
         let shared = self.calls.slots[slot].shared;
         let found = if self.plan.streaming { self.calls.streams.find(shared) } else { None };
         if found.is_none() && line.h2.can_open() {
@@ -135,6 +139,7 @@ impl<M: Method> MultiplexedConnection<M> {
         }
         for _ in 0..self.queued.len() {
             if self.opening.is_some()
+                || self.is_leaving()
                 || self.line.as_ref().is_some_and(|line| line.h2.is_congested())
                 || !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open())
             {
@@ -175,6 +180,7 @@ impl<M: Method> MultiplexedConnection<M> {
     fn opened(&mut self, line: Http2Socket) {
         self.headers = Encoder::new(&self.plan.fields);
         self.line = Some(line);
+        self.calls.line = self.calls.line.wrapping_add(1);
         self.calls.answered = false;
         self.tallied.open();
     }
@@ -242,27 +248,6 @@ impl<M: Method> MultiplexedConnection<M> {
             self.go_on_opening(opening, exchanges);
         }
         Ok(())
-    }
-
-    /// Retires the connection when the server accepts no further streams or stream numbers are used up. What is under way ends on
-    /// it, beside the next one if requests wait for that.
-    fn retire_line(&mut self, exchanges: &mut Exchanges) {
-        let Some(line) = &self.line else { return };
-        let exhausted = line.h2.is_exhausted();
-        if line.h2.goaway().is_none() && !exhausted {
-            return;
-        }
-        let is_used = line.h2.open_streams() > 0;
-        if is_used && !self.may_set_aside(exchanges) {
-            return;
-        }
-        if let Some(goaway) = self.line.as_ref().and_then(|line| line.h2.goaway()) {
-            self.lost = status::of_goaway(goaway);
-        }
-        match is_used {
-            true => self.set_aside(exchanges),
-            false => self.replace_line(exchanges),
-        }
     }
 
     /// What the connection waits for that requests use, or the one that is being made.
@@ -372,8 +357,9 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
             return false;
         }
         let (stream, shared) = (self.calls.slots[slot].stream, self.calls.slots[slot].shared);
-        let on_other = outstanding && self.retiring.any() && self.retiring.reset(exchanges.id(slot), stream, exchanges);
-        if let Some(line) = self.line.as_mut().filter(|_| outstanding && alone && !on_other) {
+        let resets = outstanding && alone;
+        let on_other = resets && self.retiring.any() && self.retiring.reset(exchanges.id(slot), stream, exchanges);
+        if let Some(line) = self.line.as_mut().filter(|_| resets && !on_other) {
             line.h2.reset(stream, ErrorCode::CANCEL);
             if self.plan.streaming {
                 self.calls.streams.close(shared);
@@ -392,8 +378,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     fn close(&mut self) {
         self.retiring.close();
         if let Some(line) = &mut self.line {
-            self.calls.streams.numbers().for_each(|stream| line.h2.finish(stream));
-            let _ = line.flush(|_| ());
+            finish(line, &self.calls.streams);
             line.shutdown();
         }
     }

@@ -17,6 +17,8 @@ pub struct Call {
     pub stream: u32,
     /// Index of the stream that it shares with requests before and after it, otherwise.
     pub shared: usize,
+    /// The number of the connection that it has left on.
+    pub(super) line: u32,
     /// The sequence that it ends.
     pub(super) ends: Option<SequenceKey>,
     /// Response messages so far, for calls of their own.
@@ -44,6 +46,8 @@ pub struct CallTable {
     pub slots: Vec<Call>,
     /// Streams that stay open for many requests.
     pub streams: InferStreams,
+    /// The number of the connection that they are on.
+    pub(super) line: u32,
     /// Streams of the connection that are broken and must be reset.
     pub(super) broken: Vec<u32>,
     /// Slots whose requests the server has not looked at, as it says; they are no longer with it.
@@ -57,7 +61,8 @@ impl CallTable {
     /// No calls yet. `late` is the error of calls that miss their deadline, whichever side notices first.
     pub fn new(late: Option<InferError>) -> Self {
         let (broken, returned) = (Vec::new(), Vec::new());
-        Self { slots: Vec::new(), streams: InferStreams::default(), broken, returned, answered: false, late }
+        let streams = InferStreams::default();
+        Self { slots: Vec::new(), streams, line: 0, broken, returned, answered: false, late }
     }
 
     /// Makes room for `slots` slots.
@@ -69,13 +74,20 @@ impl CallTable {
 
     /// Whether a slot's request is with the server, on this stream.
     fn is_on(&self, slot: usize, stream: usize, exchanges: &Exchanges) -> bool {
-        exchanges.is_outstanding(slot) && self.slots[slot].shared == stream
+        let call = &self.slots[slot];
+        exchanges.is_outstanding(slot) && (call.line, call.shared) == (self.line, stream)
+    }
+
+    /// Whether any request is with the server, on the connection of this number.
+    pub(super) fn any_on(&self, line: u32, exchanges: &Exchanges) -> bool {
+        (0..exchanges.slots()).any(|slot| exchanges.is_outstanding(slot) && self.slots[slot].line == line)
     }
 
     /// Whether a slot's request is the only one on its stream.
     pub(super) fn is_alone(&self, slot: usize, exchanges: &Exchanges) -> bool {
-        let stream = self.slots[slot].shared;
-        (0..exchanges.slots()).all(|other| other == slot || !self.is_on(other, stream, exchanges))
+        let stream = |slot: usize| (self.slots[slot].line, self.slots[slot].shared);
+        let shares = |other: usize| exchanges.is_outstanding(other) && stream(other) == stream(slot);
+        (0..exchanges.slots()).all(|other| other == slot || !shares(other))
     }
 }
 

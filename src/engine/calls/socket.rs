@@ -278,8 +278,8 @@ fn broken(error: &ConnectionError) -> InferError {
     status::error(status::BROKEN, error.to_string())
 }
 
-/// Receives events before any stream is open.
-struct NoEvents;
+/// Receives events of streams that are nobody's.
+pub struct NoEvents;
 
 impl Events for NoEvents {
     fn headers(&mut self, _: Token, _: &HeaderList, _: bool) {}

@@ -163,6 +163,11 @@ impl InferStreams {
         }
     }
 
+    /// Whether sequences are under way, each of which has one stream that keeps its order.
+    pub fn any_sequence(&self) -> bool {
+        !self.live.is_empty()
+    }
+
     /// Whether any stream is open.
     pub fn any_open(&self) -> bool {
         !self.open.is_empty()

@@ -4,6 +4,7 @@ mod bounds;
 mod connection_per_call;
 mod farewells;
 mod h2_peer;
+mod leaving_streams;
 mod misfits;
 pub mod peer;
 mod streaming;

@@ -11,13 +11,13 @@ use super::peer::{
 };
 use super::{Bench, PLAIN, Setup};
 
-const STREAMING: Setup = Setup { streaming: true, decoupled: true, watch: true, ..PLAIN };
+pub const STREAMING: Setup = Setup { streaming: true, decoupled: true, watch: true, ..PLAIN };
 
 /// Settings that allow one stream at a time, which all requests must share.
 const NARROW: &[(u16, u32)] = &[(4, 1 << 30), (3, 1)];
 
 /// The ids of the requests that the client sends, one after the other.
-fn next_id(peer: &mut Peer) -> Option<(u32, Vec<u8>)> {
+pub fn next_id(peer: &mut Peer) -> Option<(u32, Vec<u8>)> {
     let frame = peer.next_of(DATA)?;
     if frame.flags & END_STREAM != 0 {
         return None;
@@ -26,13 +26,13 @@ fn next_id(peer: &mut Peer) -> Option<(u32, Vec<u8>)> {
     Some((frame.stream, frame.payload[at..at + 17].to_vec()))
 }
 
-struct Reply<'a> {
-    error: &'a str,
-    last: Option<bool>,
-    outputs: bool,
+pub struct Reply<'a> {
+    pub error: &'a str,
+    pub last: Option<bool>,
+    pub outputs: bool,
 }
 
-fn reply(stream: u32, id: &[u8], reply: &Reply<'_>) -> Vec<u8> {
+pub fn reply(stream: u32, id: &[u8], reply: &Reply<'_>) -> Vec<u8> {
     let mut response = field(3, id);
     if let Some(last) = reply.last {
         let flag = field(2, &[8, u8::from(last)]);
@@ -45,8 +45,8 @@ fn reply(stream: u32, id: &[u8], reply: &Reply<'_>) -> Vec<u8> {
     data(stream, &message(&[error, field(2, &response)].concat()))
 }
 
-const DATA_REPLY: Reply<'_> = Reply { error: "", last: Some(false), outputs: true };
-const EMPTY_FINAL: Reply<'_> = Reply { error: "", last: Some(true), outputs: false };
+pub const DATA_REPLY: Reply<'_> = Reply { error: "", last: Some(false), outputs: true };
+pub const EMPTY_FINAL: Reply<'_> = Reply { error: "", last: Some(true), outputs: false };
 
 #[test]
 fn decoupled_answers_are_counted_until_the_final_flag() {

@@ -1,15 +1,22 @@
 //! [`Retiring`]: connections on which the server takes no further calls, kept beside the next one until their calls are over (RFC
 //! 9113, section 6.8): a request would otherwise wait for the slowest call of the old connection before the next one is begun.
+//!
+//! Streams that stay open for many requests would keep such a connection until the server ends it, whatever is under way. So they
+//! take no further requests, and are ended once those that they have are answered. Requests of a sequence may not overtake each
+//! other on the way to another connection: while there are sequences, the next one is not begun before.
 
 use std::os::fd::AsFd;
 
 use rustix::event::PollFlags;
 
+use super::parting::Parting;
 use super::{MAX_READS, MultiplexedConnection};
 use crate::backend::{Awaited, InferError};
 use crate::calls::Method;
 use crate::calls::events::CallEvents;
 use crate::calls::socket::Http2Socket;
+use crate::calls::status;
+use crate::calls::streams::InferStreams;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::wire::h2::{ErrorCode, Token};
@@ -22,6 +29,8 @@ const MOST: usize = 8;
 #[derive(Default)]
 pub(super) struct Retiring {
     lines: Vec<RetiringLine>,
+    /// Those on which no calls are under way any more.
+    parting: Parting,
     /// Watches them and the one that requests use, once there was one.
     poller: Option<Poller>,
 }
@@ -30,8 +39,12 @@ pub(super) struct Retiring {
 struct RetiringLine {
     socket: Http2Socket,
     tallied: TalliedConnection,
+    /// Its number.
+    number: u32,
     /// Its calls, some of which are over.
     calls: Vec<ExchangeId>,
+    /// Its streams that have stayed open for many requests.
+    streams: InferStreams,
     /// As for the connection that requests use.
     unread: bool,
 }
@@ -90,15 +103,27 @@ impl Retiring {
     /// Whether there are any.
     #[inline]
     pub(super) fn any(&self) -> bool {
-        !self.lines.is_empty()
+        !self.lines.is_empty() || !self.parting.is_empty()
     }
 
     /// Whether there may be another, and it can be watched.
     fn has_room(&mut self) -> bool {
+        self.can_watch() && self.lines.len() < MOST
+    }
+
+    fn can_watch(&mut self) -> bool {
         if self.poller.is_none() {
             self.poller = Poller::new().ok();
         }
-        self.poller.is_some() && self.lines.len() < MOST
+        self.poller.is_some()
+    }
+
+    /// Closes a connection on which no calls are under way any more, once the server has ended its streams.
+    fn part(&mut self, mut line: Http2Socket, streams: &InferStreams) {
+        match line.h2.open_streams() > 0 && self.can_watch() {
+            true => self.parting.add(line, streams),
+            false => line.shutdown(),
+        }
     }
 
     /// Whether a call is on one of them.
@@ -126,34 +151,73 @@ impl Retiring {
         for line in &self.lines {
             watched = watched.and_then(|()| poller.watch(&line.socket, 0, line.socket.interest()));
         }
+        watched = watched.and_then(|()| self.parting.watch(poller));
         // Where the system is out of watches, all are looked at again and again.
         let at_once = watched.is_err() || self.lines.iter().any(|line| line.unread);
-        let until = if at_once { Stamp(0) } else { current.until };
+        let until = if at_once { Stamp(0) } else { current.until.min(self.parting.due()) };
         Awaited { socket: Some(poller.as_fd()), writes: false, until }
     }
 
     /// Closes all of them.
     pub(super) fn close(&mut self) {
         self.lines.drain(..).for_each(|mut line| line.socket.shutdown());
+        self.parting.close();
     }
 }
 
 impl<M: Method> MultiplexedConnection<M> {
-    /// Whether the next connection may be made beside this one. Streams that stay open for many requests go on until the server
-    /// ends them.
-    pub(super) fn may_set_aside(&mut self, exchanges: &Exchanges) -> bool {
-        !self.plan.streaming && self.any_queued(exchanges) && self.retiring.has_room()
+    /// Whether the server takes no further requests on streams that have stayed open so far.
+    #[inline]
+    pub(super) fn is_leaving(&self) -> bool {
+        self.plan.streaming && self.line.as_ref().is_some_and(|line| line.h2.goaway().is_some())
+    }
+
+    /// Retires the connection when the server accepts no further streams or stream numbers are used up. What is under way ends on
+    /// it, beside the next one if requests wait for that.
+    pub(super) fn retire_line(&mut self, exchanges: &mut Exchanges) {
+        let Some(line) = &self.line else { return };
+        let exhausted = line.h2.is_exhausted();
+        if line.h2.goaway().is_none() && !exhausted {
+            return;
+        }
+        let is_used = match self.is_leaving() {
+            true => self.calls.any_on(self.calls.line, exchanges),
+            false => line.h2.open_streams() > 0,
+        };
+        if is_used && !self.may_set_aside(exchanges) {
+            return;
+        }
+        if let Some(goaway) = self.line.as_ref().and_then(|line| line.h2.goaway()) {
+            self.lost = status::of_goaway(goaway);
+        }
+        if is_used {
+            return self.set_aside(exchanges);
+        }
+        if let Some(line) = self.line.take() {
+            self.retiring.part(line, &self.calls.streams);
+        }
+        self.calls.streams.close_all();
+        self.replace_line(exchanges);
+    }
+
+    /// Whether the next connection may be made beside this one.
+    fn may_set_aside(&mut self, exchanges: &Exchanges) -> bool {
+        !self.calls.streams.any_sequence() && self.any_queued(exchanges) && self.retiring.has_room()
     }
 
     /// Leaves the connection to the calls that are on it, and begins the next.
-    pub(super) fn set_aside(&mut self, exchanges: &mut Exchanges) {
+    fn set_aside(&mut self, exchanges: &mut Exchanges) {
         let Some(socket) = self.line.take() else { return };
         let outstanding = (0..exchanges.slots()).filter(|slot| exchanges.is_outstanding(*slot));
         let calls = outstanding.map(|slot| exchanges.id(slot)).filter(|id| !self.retiring.holds(*id)).collect();
         let next = self.tallied.next();
         let tallied = std::mem::replace(&mut self.tallied, next);
         let unread = std::mem::take(&mut self.unread);
-        self.retiring.lines.push(RetiringLine { socket, tallied, calls, unread });
+        let (number, streams) = (self.calls.line, std::mem::take(&mut self.calls.streams));
+        if self.plan.streaming {
+            self.calls.streams.grow(exchanges.slots());
+        }
+        self.retiring.lines.push(RetiringLine { socket, tallied, number, calls, streams, unread });
         // It has taken calls, so the server is not one that takes none.
         self.unanswered = false;
         self.begin_opening(exchanges);
@@ -182,22 +246,32 @@ impl<M: Method> MultiplexedConnection<M> {
             self.calls.answered = false;
             let calls = &mut self.calls;
             let outcome = line.go_on(&mut CallEvents { calls, method: &mut self.method, exchanges });
-            if outcome.is_ok() && line.socket.h2.open_streams() > 0 {
+            if outcome.is_ok() && line.is_used(exchanges) {
                 number += 1;
                 continue;
             }
             let mut line = self.retiring.lines.swap_remove(number);
-            line.socket.shutdown();
-            if let Err(error) = outcome {
-                line.lose(&error, exchanges);
+            match outcome {
+                Ok(()) => self.retiring.part(line.socket, &line.streams),
+                Err(error) => {
+                    line.socket.shutdown();
+                    line.lose(&error, exchanges);
+                }
             }
         }
+        self.retiring.parting.serve();
         self.calls.answered = answered;
         self.queued.extend(self.calls.returned.drain(..).map(|slot| exchanges.id(slot)));
     }
 }
 
 impl RetiringLine {
+    /// Whether anything is still to come that is waited for. Streams that stay open do not end by themselves.
+    fn is_used(&self, exchanges: &Exchanges) -> bool {
+        let mut calls = self.calls.iter();
+        self.socket.h2.open_streams() > 0 && (!self.streams.any_open() || calls.any(|id| exchanges.find(*id).is_some()))
+    }
+
     fn flush(&mut self, exchanges: &mut Exchanges) -> Result<(), InferError> {
         let mut now = None;
         self.socket.flush(|token| departs(token, &mut now, exchanges))
@@ -206,7 +280,11 @@ impl RetiringLine {
     /// Writes and reads what there is.
     fn go_on<M: Method>(&mut self, events: &mut CallEvents<'_, M>) -> Result<(), InferError> {
         self.flush(events.exchanges)?;
+        let current = std::mem::replace(&mut events.calls.line, self.number);
+        std::mem::swap(&mut events.calls.streams, &mut self.streams);
         let Reading { unread, outcome, .. } = Reading::of(&mut self.socket, events);
+        std::mem::swap(&mut events.calls.streams, &mut self.streams);
+        events.calls.line = current;
         self.unread = unread;
         if events.calls.answered {
             self.tallied.answers();
