@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::agents::agents;
 use crate::lengths::{delay, length, prompt_length, turns};
 use crate::media::media;
 use crate::parsers::header;
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 use crate::values::{boolean, integer, time, whole};
 use ::data::{
-    ConversationSpec, ConversationTurns, Delay, MAX_TOKENS, MediaSpec, ModelName, PromptCount, PromptForm,
+    AgentSpec, ConversationSpec, ConversationTurns, Delay, MAX_TOKENS, MediaSpec, ModelName, PromptCount, PromptForm,
     PromptLength, PromptSpec, SessionTrace, SharedPrefix, TokenLength, TraceFormat, TraceOptions, TraceSource,
 };
 
@@ -91,10 +92,11 @@ pub struct OpenAiArgs {
     /// Replays recorded sessions, in a file or a folder of JSON or JSON lines; repeat it for further ones. `otel:PATH` are
     /// OpenTelemetry spans of calls of language models: each call sends what the calls before it are answered now. `weka:PATH`
     /// are traces in Weka's format: prompts are rebuilt from the recorded numbers of their blocks, with the recorded beginnings
-    /// in common. Each call follows those that it followed then. Needs --session-concurrency or --stage sessions:N:COUNT.
+    /// in common. Each call follows those that it followed then. `agents:NAME=VALUE,...` are generated sessions of agents that
+    /// call tools and give work to others, such as `agents:sessions=10,input=200,output=50` (docs/services.md). Needs --session-concurrency or --stage sessions:N:COUNT.
     /// Default: off
     #[arg(long, value_name = "FORMAT:PATH", value_parser = session_trace)]
-    session_trace: Vec<TraceSource>,
+    session_trace: Vec<Sessions>,
 
     /// How --session-trace is replayed: `max-wait=15s` bounds pauses, `default-tokens=1000` outputs of unknown length,
     /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files and lines that cannot be used, `answers=live|recorded`
@@ -134,11 +136,19 @@ impl OpenAiArgs {
         self.session_concurrency.is_some() || self.conversations.is_some() || !self.session_trace.is_empty()
     }
 
-    /// Recorded sessions to replay.
+    /// Sessions to play: recorded ones and generated ones.
     pub fn session_trace(&self) -> Option<SessionTrace> {
-        let (sources, options) = (self.session_trace.clone(), self.session_trace_options.clone());
-        let trace = SessionTrace { sources, options, tokenizer: self.tokenizer.clone() };
-        (!trace.sources.is_empty()).then_some(trace)
+        let recorded =
+            |sessions: &Sessions| if let Sessions::Recorded(source) = sessions { Some(source.clone()) } else { None };
+        let generated =
+            |sessions: &Sessions| if let Sessions::Generated(spec) = sessions { Some(**spec) } else { None };
+        let trace = SessionTrace {
+            sources: self.session_trace.iter().filter_map(recorded).collect(),
+            agents: self.session_trace.iter().filter_map(generated).collect(),
+            options: self.session_trace_options.clone(),
+            tokenizer: self.tokenizer.clone(),
+        };
+        (!self.session_trace.is_empty()).then_some(trace)
     }
 
     /// Notes on generated payloads.
@@ -175,17 +185,7 @@ impl OpenAiArgs {
 
     /// Where in the payload prompts are.
     pub fn form(&self) -> PromptForm {
-        let path = self.endpoint.as_deref().unwrap_or_default().split('?').next().unwrap_or_default();
-        let path = path.trim_end_matches('/');
-        match path.rsplit('/').next().unwrap_or_default() {
-            "embeddings" => PromptForm::Input,
-            "messages" => PromptForm::AnthropicMessages,
-            "responses" => PromptForm::Responses,
-            "completions" if path.ends_with("chat/completions") => PromptForm::Messages,
-            // llama.cpp's own is in the singular.
-            "completions" | "completion" => PromptForm::Prompt,
-            _ => PromptForm::Unknown,
-        }
+        PromptForm::of_endpoint(self.endpoint.as_deref().unwrap_or_default())
     }
 
     /// The payloads to generate, if any.
@@ -251,13 +251,27 @@ fn endpoint(text: &str) -> Result<String, String> {
     Ok(path.to_owned())
 }
 
-/// A format and a path that exists, as in `otel:PATH`.
-fn session_trace(text: &str) -> Result<TraceSource, String> {
+/// A source of sessions.
+#[derive(Clone, Debug, PartialEq)]
+enum Sessions {
+    /// Recorded ones.
+    Recorded(TraceSource),
+    /// Generated ones.
+    Generated(Box<AgentSpec>),
+}
+
+/// A format and a path that exists, as in `otel:PATH`, or sessions of agents that are generated.
+fn session_trace(text: &str) -> Result<Sessions, String> {
+    if let Some(settings) = text.strip_prefix("agents:") {
+        return agents(settings).map(|spec| Sessions::Generated(Box::new(spec)));
+    }
     let parse = |format: TraceFormat| Some((format, text.strip_prefix(format.word())?.strip_prefix(':')?));
     let found = TraceFormat::ALL.into_iter().find_map(parse);
-    let (format, path) = found.ok_or("it must be otel: or weka: and the path of a file or folder")?;
+    let (format, path) = found.ok_or(
+        "it must be otel: or weka: and the path of a file or folder, or agents: and settings (docs/config.md)",
+    )?;
     match Path::new(path).exists() {
-        true => Ok(TraceSource { format, path: path.into() }),
+        true => Ok(Sessions::Recorded(TraceSource { format, path: path.into() })),
         false => Err(format!("there is no file or folder '{path}'")),
     }
 }
@@ -387,8 +401,11 @@ mod tests {
 
     #[test]
     fn recordings_have_a_format_and_a_path() {
-        assert_eq!(session_trace("weka:/").unwrap(), TraceSource { format: TraceFormat::Weka, path: "/".into() });
-        assert_eq!(session_trace("otel:/").unwrap().format, TraceFormat::OpenTelemetry);
+        for (text, format) in [("weka:/", TraceFormat::Weka), ("otel:/", TraceFormat::OpenTelemetry)] {
+            let source = Sessions::Recorded(TraceSource { format, path: "/".into() });
+            assert_eq!(session_trace(text).unwrap(), source);
+        }
+        assert!(matches!(session_trace("agents:sessions=1,input=2,output=3"), Ok(Sessions::Generated(_))));
         assert!(session_trace("/").unwrap_err().contains("otel: or weka:"));
         assert!(session_trace("weka:/nowhere/at/all").unwrap_err().contains("'/nowhere/at/all'"));
     }

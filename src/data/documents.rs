@@ -63,9 +63,19 @@ impl<'a, 'b> Documents<'a, 'b> {
     }
 
     /// Adds a whole body, of this model if it names none.
-    pub(super) fn add_body(&mut self, mut body: Members) -> Result<()> {
+    pub(super) fn add_body(&mut self, mut body: Members, turn: Option<&TurnOf<'_>>) -> Result<()> {
         body.begin_with("model", &Json::from(self.target.model.id.name.as_str()));
-        self.add_document(&body.text(), None)
+        self.add_document(&body.text(), turn)
+    }
+
+    /// The model of the run.
+    pub(super) fn model(&self) -> &'a String {
+        &self.target.model.id.name
+    }
+
+    /// The seed of the run.
+    pub(super) fn seed(&self) -> u64 {
+        self.target.spec.seed
     }
 
     /// Whether there is none.

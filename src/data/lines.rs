@@ -1,6 +1,8 @@
 //! Prompts from JSON Lines: one object or string a line. A string, and an object with a `text`, a `text_input` (genai-perf's
 //! other name of it) or a `prompt` alone, become what the endpoint takes; an object that is a request's body is sent as it is.
 
+mod sessions;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -11,13 +13,15 @@ use serde_json::{Value, from_slice, from_str, json};
 
 use crate::PromptForm;
 use crate::dataset::Prompt;
-use crate::documents::Documents;
+use crate::documents::{Documents, TurnOf};
 use crate::error::{Error, Result};
 use crate::media::text_part;
 use crate::members::Members;
 use crate::shm::map_text;
 use crate::steps::{Loaded, Target};
 use crate::text::{fault_in_line, plain_text};
+
+use sessions::Step;
 
 /// Members that limit the output tokens of a prompt, as different tools write them.
 const LIMITS: [&str; 5] =
@@ -33,9 +37,7 @@ const TEXTS: [&str; 3] = ["text", "text_input", "prompt"];
 /// What a line is, for messages.
 const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
 /// Members by which lines of other tools are known, and what to do with them.
-const OTHER_FORMS: [(&str, &str); 4] = [
-    ("texts", "aiperf's `texts`: write each as `text`, a line of its own"),
-    ("turns", "a conversation of aiperf's: write each turn as `text`, a line of its own, or the whole as `messages`"),
+const OTHER_FORMS: [(&str, &str); 2] = [
     ("conversations", "ShareGPT's form: use --prompt-tokens dataset:FILE instead of --input-data"),
     ("input_length", "a trace's: use --prompt-tokens trace:FILE or --trace-replay FILE instead of --input-data"),
 ];
@@ -51,7 +53,8 @@ pub fn is_lines(path: &Path) -> bool {
 /// If the model's requests are not JSON documents, or a line is no prompt; the message names file, line and rule.
 pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> Result<Loaded> {
     let mut payloads = Documents::of_form(target, form)?;
-    let mut lines = Lines::new(form);
+    let plays_sessions = target.model.inputs.iter().any(|input| input.name == "session_id");
+    let mut lines = Lines { plays_sessions, ..Lines::new(form) };
     for path in files {
         let text = map_text(path)?;
         let text = plain_text(&text).map_err(|rule| Error::input(format!("{}: {rule}", path.display())))?;
@@ -63,9 +66,8 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
             }
             let line =
                 Line::read(line).map_err(|error| refuse(number, &format!("no JSON: {}", fault_in_line(&error))))?;
-            match lines.entry(line).map_err(|rule| refuse(number, &rule))? {
-                Entry::Prompt(text) => payloads.add(&Prompt::Text(text).fields(form), form.least_output(), None)?,
-                Entry::Body(body) => payloads.add_body(body)?,
+            for step in lines.steps(line, number + 1).map_err(|rule| refuse(number, &rule))? {
+                add(&mut payloads, step, form)?;
             }
         }
     }
@@ -74,6 +76,15 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
         return Err(Error::input(format!("{}: there is no prompt; write one a line", names.join(", "))));
     }
     Ok(payloads.loaded(lines.warnings()))
+}
+
+/// Adds the payload of a line, or of a turn in it.
+fn add(payloads: &mut Documents<'_, '_>, Step { entry, session, delay_ms }: Step, form: PromptForm) -> Result<()> {
+    let turn = session.as_deref().map(|session| TurnOf { session, delay_ms, after: None });
+    match entry {
+        Entry::Prompt(text) => payloads.add(&Prompt::Text(text).fields(form), form.least_output(), turn.as_ref()),
+        Entry::Body(body) => payloads.add_body(body, turn.as_ref()),
+    }
 }
 
 /// A line as JSON.
@@ -103,6 +114,8 @@ enum Entry {
 /// Reads lines, for an endpoint that takes prompts in a form.
 struct Lines {
     form: PromptForm,
+    /// Whether requests are turns of conversations.
+    plays_sessions: bool,
     /// A line was a prompt, and not a body.
     has_prompts: bool,
     /// Members that are not sent.
@@ -111,7 +124,7 @@ struct Lines {
 
 impl Lines {
     fn new(form: PromptForm) -> Self {
-        Self { form, has_prompts: false, left_out: BTreeSet::new() }
+        Self { form, plays_sessions: false, has_prompts: false, left_out: BTreeSet::new() }
     }
 
     /// What a line is.
@@ -125,10 +138,29 @@ impl Lines {
                 Ok(Entry::Prompt(text))
             }
             Line::Object(line) => {
-                let line = of_batch(line);
+                let line = self.of_batch(line)?;
                 if self.is_whole(&line) { Ok(Entry::Body(line)) } else { self.body(line).map(Entry::Body) }
             }
             Line::Other => Err(NO_PROMPT.to_owned()),
+        }
+    }
+
+    /// The body within a line of a batch file of OpenAI's, which vLLM's run-batch reads, too; any other line as it is.
+    ///
+    /// # Errors
+    /// If it is for another endpoint, which would refuse it, or answer something else.
+    fn of_batch(&self, line: Members) -> Result<Members, String> {
+        let is_request = ["custom_id", "method", "url"].iter().any(|name| line.has(name));
+        let Some(body) = line.object("body").filter(|_| is_request) else { return Ok(line) };
+        let Some(url) = line.string("url") else { return Ok(body) };
+        let form = PromptForm::of_endpoint(&url);
+        let is_another = form != self.form && form != PromptForm::Unknown && self.form != PromptForm::Unknown;
+        match is_another {
+            true => Err(format!(
+                "it is for '{url}', and all requests go to --endpoint, which takes others: name that endpoint, and keep requests \
+                 for others in a file of their own"
+            )),
+            false => Ok(body),
         }
     }
 
@@ -153,23 +185,22 @@ impl Lines {
 
     /// The body of an object whose prompt is a text: all other members are fields of it.
     fn body(&mut self, mut line: Members) -> Result<Members, String> {
-        let Some(member) = TEXTS.into_iter().find(|name| line.has_text(name)) else {
-            let other_form = OTHER_FORMS.iter().find(|(name, _)| line.has(name));
-            return Err(other_form.map_or(NO_PROMPT.to_owned(), |(_, form)| format!("it is {form}")));
-        };
-        if member == "text" && line.has_text("text_input") {
-            return Err("it has a text and a text_input, and a line is one prompt: keep one".to_owned());
-        }
-        let text = line.take(member).unwrap_or_default();
-        let text = from_str(&text).map_err(|error| format!("its {member} is no text: {}", fault_in_line(&error)))?;
+        let texts = texts(&mut line)?;
         let limit = self.limit(&mut line)?;
-        let content = self.content(text, line.take("image"))?;
+        let image = line.take("image").or_else(|| line.take("images"));
+        let content = self.content(texts, image)?;
+        let role = line.string("role");
+        let has_role = role.is_some() && line.take("role").is_some();
         let (no_fields, other_prompt) = (NO_FIELDS.into_iter(), Some("prompt"));
         self.left_out.extend(no_fields.chain(other_prompt).filter(|name| line.take(name).is_some()));
+        if has_role && matches!(self.form, PromptForm::Prompt | PromptForm::Input | PromptForm::Responses) {
+            self.left_out.insert("role");
+        }
         self.has_prompts = true;
         match self.form {
             PromptForm::Messages | PromptForm::AnthropicMessages | PromptForm::Unknown => {
-                line.set("messages", &json!([{ "role": "user", "content": content }]));
+                let role = role.as_deref().unwrap_or("user");
+                line.set("messages", &json!([{ "role": role, "content": content }]));
             }
             PromptForm::Prompt => line.set("prompt", &content),
             PromptForm::Input | PromptForm::Responses => line.set("input", &content),
@@ -207,16 +238,25 @@ impl Lines {
         Ok(found.or_else(least))
     }
 
-    /// What the prompt says: a text, or with pictures a list of parts.
-    fn content(&self, text: String, image: Option<String>) -> Result<Value, String> {
+    /// What the prompt says: a text, or with several texts or pictures a list.
+    fn content(&self, mut texts: Vec<String>, image: Option<String>) -> Result<Value, String> {
         let image = image.and_then(|image| from_str(&image).ok()).filter(|image: &Value| !image.is_null());
-        let Some(image) = image else { return Ok(text.into()) };
+        let Some(image) = image else {
+            return match (texts.len(), self.form) {
+                (1, _) => Ok(texts.remove(0).into()),
+                (_, PromptForm::Prompt | PromptForm::Input) => Ok(texts.into()),
+                (_, PromptForm::Responses) => {
+                    Err("it has several texts, and a response is to one: keep one".to_owned())
+                }
+                _ => Ok(texts.iter().map(|text| text_part(text)).collect()),
+            };
+        };
         if !matches!(self.form, PromptForm::Messages | PromptForm::Unknown) {
             let remedy = "use --endpoint v1/chat/completions, or write whole bodies";
             return Err(format!("it has an image, and only the messages of chats hold pictures: {remedy}"));
         }
         let images = if let Value::Array(images) = image { images } else { vec![image] };
-        let mut parts = vec![text_part(&text)];
+        let mut parts: Vec<Value> = texts.iter().map(|text| text_part(text)).collect();
         for image in images {
             let name = image.as_str().ok_or_else(|| {
                 format!("its image is {image}: write a URL or the path of a file as a string, or a list of these")
@@ -253,10 +293,23 @@ struct Limit {
     tokens: u64,
 }
 
-/// The body within a line of a batch file of OpenAI's, which vLLM's run-batch reads, too; any other line as it is.
-fn of_batch(line: Members) -> Members {
-    let is_request = ["custom_id", "method", "url"].iter().any(|name| line.has(name));
-    line.object("body").filter(|_| is_request).unwrap_or(line)
+/// The texts of an object's prompt, taken out of it: one, or aiperf's list of several.
+fn texts(line: &mut Members) -> Result<Vec<String>, String> {
+    if let Some(member) = TEXTS.into_iter().find(|name| line.has_text(name)) {
+        if member == "text" && line.has_text("text_input") {
+            return Err("it has a text and a text_input, and a line is one prompt: keep one".to_owned());
+        }
+        let text = line.take(member).unwrap_or_default();
+        let text = from_str(&text).map_err(|error| format!("its {member} is no text: {}", fault_in_line(&error)))?;
+        return Ok(vec![text]);
+    }
+    if let Some(texts) = line.take("texts") {
+        let texts = from_str::<Vec<String>>(&texts).ok().filter(|texts| !texts.is_empty());
+        return texts
+            .ok_or_else(|| "its `texts` are no list of texts: write these, or each as `text` in a line".to_owned());
+    }
+    let other_form = OTHER_FORMS.iter().find(|(name, _)| line.has(name));
+    Err(other_form.map_or(NO_PROMPT.to_owned(), |(_, form)| format!("it is {form}")))
 }
 
 /// A whole number, perhaps written as a floating-point one, as table tools do.
@@ -292,11 +345,17 @@ mod tests {
 
     /// How many payloads a file has, for the Responses API.
     fn load_file(bytes: &[u8]) -> crate::error::Result<usize> {
+        load_corpus(bytes, Vec::new()).map(|corpus| corpus.stream_lengths()[0])
+    }
+
+    /// What a file has, for a model with `further` inputs.
+    fn load_corpus(bytes: &[u8], further: Vec<TensorSpec>) -> crate::error::Result<Corpus> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p.jsonl");
         std::fs::write(&path, bytes).unwrap();
-        let payload = vec![TensorSpec::plain("payload", DataType::Json, vec![1])];
-        let model = ModelSpec::plain(&ModelId::latest("m"), payload, Vec::new());
+        let payload = TensorSpec::plain("payload", DataType::Json, vec![1]);
+        let inputs = [payload].into_iter().chain(further).collect();
+        let model = ModelSpec::plain(&ModelId::latest("m"), inputs, Vec::new());
         let spec = CorpusSpec {
             source: &DataSource::Lines(vec![path], PromptForm::Responses),
             shapes: &[],
@@ -311,7 +370,33 @@ mod tests {
             seed: 1,
             memory: &Allowance::unbounded(),
         };
-        Corpus::load(&spec, &model).map(|corpus| corpus.stream_lengths()[0])
+        Corpus::load(&spec, &model)
+    }
+
+    #[test]
+    fn lines_are_turns_where_sessions_are_played() {
+        let session = TensorSpec::plain("session_id", DataType::Bytes, vec![1]);
+        let delay = TensorSpec { optional: true, ..TensorSpec::plain("delay", DataType::Uint64, vec![1]) };
+        let sessions = || vec![session.clone(), delay.clone()];
+        let text = r#"{"session_id":"a","delay":7,"text":"x"}
+            {"session_id":"a","text":"y"}
+            {"turns":[{"text":"z"},{"text":"w","delay":9}]}"#;
+        let corpus = load_corpus(text.as_bytes(), sessions()).unwrap();
+        let given = |step: usize| {
+            let inputs = corpus.streams[0].inputs(step);
+            let text = |index: usize| {
+                let value = inputs[index].as_ref()?;
+                Some(corpus.regions[value.region].bytes(value.offset, value.len).unwrap().into_owned())
+            };
+            // A text follows its length.
+            let name = text(1).map(|bytes| String::from_utf8(bytes[4..].to_vec()).unwrap());
+            (name.unwrap(), text(2).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())))
+        };
+        let turns: Vec<_> = (0..corpus.stream_lengths()[0]).map(given).collect();
+        let wanted = [("a", Some(7)), ("a", None), ("line 3", Some(9)), ("line 3", None)];
+        assert_eq!(turns, wanted.map(|(name, delay)| (name.to_owned(), delay)));
+        let error = load_corpus(b"\n\"x\"", sessions()).err().unwrap().to_string();
+        assert!(error.contains("p.jsonl, line 2: it has no session_id"), "{error}");
     }
 
     #[test]
@@ -377,6 +462,26 @@ mod tests {
     }
 
     #[test]
+    fn several_texts_are_a_list() {
+        let line = || json!({"texts": ["a", "b"], "output_length": 3});
+        let part = |text: &str| json!({"type": "text", "text": text});
+        let user = json!([{"role": "user", "content": [part("a"), part("b")]}]);
+        assert_eq!(body(PromptForm::Messages, line()), json!({"messages": user, "max_tokens": 3}));
+        assert_eq!(body(PromptForm::Prompt, line()), json!({"prompt": ["a", "b"], "max_tokens": 3}));
+        assert_eq!(body(PromptForm::Input, json!({"texts": ["a"]})), json!({"input": "a"}));
+        assert!(read(PromptForm::Responses, line()).unwrap_err().contains("several texts"));
+        let picture = json!({"texts": ["a"], "images": ["https://h/a.png"]});
+        assert_eq!(body(PromptForm::Messages, picture)["messages"][0]["content"][1]["type"], "image_url");
+    }
+
+    #[test]
+    fn a_role_is_that_of_the_message() {
+        let line = || json!({"text": "hi", "role": "system"});
+        assert_eq!(body(PromptForm::Messages, line()), json!({"messages": [{"role": "system", "content": "hi"}]}));
+        assert_eq!(body(PromptForm::Prompt, line()), json!({"prompt": "hi"}));
+    }
+
+    #[test]
     fn of_a_text_and_a_prompt_the_text_is_sent() {
         let both = || json!({"prompt": "a", "text": "b"});
         assert_eq!(body(PromptForm::Messages, both()), json!({"messages": [{"role": "user", "content": "b"}]}));
@@ -407,9 +512,17 @@ mod tests {
         let request = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":5}"#;
         let line = format!(r#"{{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{request}}}"#);
         assert_eq!(sent(PromptForm::Messages, &line), request);
+        let batch = |url: &str| json!({"custom_id": "1", "url": url, "body": {"input": "a"}});
+        for url in ["/v1/embeddings", "https://api.openai.com/v1/completions"] {
+            let error = read(PromptForm::Messages, batch(url)).unwrap_err();
+            assert!(error.starts_with(&format!("it is for '{url}'")), "{error}");
+        }
+        assert_eq!(body(PromptForm::Input, batch("/v1/embeddings")), json!({"input": "a"}));
+        for (form, url) in [(PromptForm::Unknown, "/v1/embeddings"), (PromptForm::Messages, "/v1/score")] {
+            assert_eq!(body(form, batch(url)), json!({"input": "a"}), "what is not known is not judged");
+        }
         for (line, form) in [
-            (json!({"texts": ["a", "b"]}), "it is aiperf's `texts`: write each as `text`"),
-            (json!({"session_id": "s", "turns": [{"text": "a"}]}), "it is a conversation of aiperf's"),
+            (json!({"texts": [{"contents": ["a"]}]}), "its `texts` are no list of texts"),
             (json!({"conversations": []}), "use --prompt-tokens dataset:FILE instead"),
             (json!({"timestamp": 1, "input_length": 5, "output_length": 2}), "use --prompt-tokens trace:FILE"),
         ] {

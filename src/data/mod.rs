@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
+mod agents;
 mod batches;
 mod columns;
 mod conversations;
@@ -47,6 +48,7 @@ use ::{model, shm};
 use ::stats::seed;
 use base::error;
 
+pub use agents::{AgentSpec, Compaction};
 pub use corpus::Corpus;
 pub use json::timestamps;
 pub use lengths::{

@@ -260,7 +260,7 @@ impl Draws {
     }
 
     /// `count` words, separated by blanks.
-    fn drawn_words(&self, count: u64) -> String {
+    pub(super) fn drawn_words(&self, count: u64) -> String {
         let word = |number| WORDS[(seed::hash(self.seed, DRAWS + number) % WORDS.len() as u64) as usize];
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     }

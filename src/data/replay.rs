@@ -1,12 +1,16 @@
-//! Which recorded sessions are replayed, and how.
+//! Which recorded and generated sessions are played, and how.
 
 use std::path::PathBuf;
 
-/// Recorded sessions, and how they are replayed.
+use crate::AgentSpec;
+
+/// Sessions of whole calls, and how they are played.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionTrace {
     /// Where they are.
     pub sources: Vec<TraceSource>,
+    /// Sessions that are generated, before those.
+    pub agents: Vec<AgentSpec>,
     /// How.
     pub options: TraceOptions,
     /// The file of the tokenizer by which rebuilt prompts are counted; words if absent.

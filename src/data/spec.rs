@@ -115,6 +115,20 @@ pub enum PromptForm {
 }
 
 impl PromptForm {
+    /// The form that an endpoint takes, as its path or URL tells.
+    pub fn of_endpoint(endpoint: &str) -> Self {
+        let path = endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
+        match path.rsplit('/').next().unwrap_or_default() {
+            "embeddings" => Self::Input,
+            "messages" => Self::AnthropicMessages,
+            "responses" => Self::Responses,
+            "completions" if path.ends_with("chat/completions") => Self::Messages,
+            // llama.cpp's own is in the singular.
+            "completions" | "completion" => Self::Prompt,
+            _ => Self::Unknown,
+        }
+    }
+
     /// The field with the limit on output tokens.
     pub fn limit(self) -> &'static str {
         if self == Self::Responses { "max_output_tokens" } else { "max_tokens" }

@@ -76,6 +76,8 @@ enum Applied {
 struct NamedRun {
     name: String,
     arguments: Vec<OsString>,
+    /// What should be known of it.
+    notes: Vec<String>,
     /// What its flags follow from.
     meant: Meant,
 }
@@ -97,7 +99,7 @@ pub fn command(
     strays: &[OsString],
     codes: Codes,
 ) -> Result<Command> {
-    let is_printed = arguments.iter().any(|word| name_of(word) == "print-config");
+    let is_printed = asks_for_print(&arguments);
     let plan = |arguments: &[OsString]| -> Result<Plan> {
         let mut plan = super::run(command, arguments.to_vec(), codes)?;
         let private = may_hold_secret(arguments);
@@ -121,8 +123,7 @@ pub fn command(
             };
             let mpi = runs.iter().map(check).collect::<Result<Vec<bool>>>()?;
             if is_printed {
-                let runs = runs.iter().map(|run| (run.name.as_str(), run.arguments.as_slice()));
-                return print::several(command, runs).map(Command::Config);
+                return printed(command, &runs);
             }
             check_files(&runs)?;
             let of_file = |(NamedRun { name, .. }, mpi): (NamedRun, bool)| {
@@ -144,13 +145,23 @@ pub fn each(
     arguments: Vec<OsString>,
     read: impl Fn(Vec<OsString>, Vec<String>, Meant) -> Result<Command>,
 ) -> Result<Command> {
-    refuse_print(&arguments)?;
+    let is_printed = asks_for_print(&arguments);
     match apply(command, arguments.clone())? {
-        Applied::One(arguments, notes, meant) => read(without_own(arguments), notes, meant),
+        Applied::One(arguments, notes, meant) => {
+            let read = read(without_own(arguments.clone()), notes.clone(), meant)?;
+            if !is_printed {
+                return Ok(read);
+            }
+            notes.iter().for_each(|note| note!("{note}"));
+            print::one(command, &arguments).map(Command::Config)
+        }
         Applied::Runs(runs) => {
             for run in &runs {
                 let checked = read(without_own(run.arguments.clone()), Vec::new(), Meant::default());
                 checked.map_err(|error| run.refused(command, error))?;
+            }
+            if is_printed {
+                return printed(command, &runs);
             }
             check_files(&runs)?;
             let of_file = |run: NamedRun| {
@@ -164,8 +175,21 @@ pub fn each(
     }
 }
 
+fn asks_for_print(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|word| name_of(word) == "print-config")
+}
+
+/// All runs as a file, after what has become of keys that are no flags.
+fn printed(command: &clap::Command, runs: &[NamedRun]) -> Result<Command> {
+    for NamedRun { name, notes, .. } in runs {
+        notes.iter().for_each(|note| note!("{name}: {note}"));
+    }
+    let runs = runs.iter().map(|run| (run.name.as_str(), run.arguments.as_slice()));
+    print::several(command, runs).map(Command::Config)
+}
+
 fn refuse_print(arguments: &[OsString]) -> Result<()> {
-    match arguments.iter().any(|word| name_of(word) == "print-config") {
+    match asks_for_print(arguments) {
         true => Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help")),
         false => Ok(()),
     }
@@ -245,7 +269,8 @@ fn with_file(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applie
         _ => {
             let named = |(name, settings): (String, Vec<Setting>)| {
                 let meant = Meant::new(&path, &settings);
-                NamedRun { name, arguments: merge(settings, &arguments), meant }
+                let notes = file.notes(Some(&name));
+                NamedRun { arguments: merge(settings, &arguments), notes, meant, name }
             };
             Applied::Runs(runs.into_iter().map(named).collect())
         }
@@ -382,5 +407,52 @@ mod tests {
         let notes = displaced(&settings, &arguments("--url=localhost --model=m"));
         assert_eq!(notes, ["--model overrides the file's model-mix"]);
         assert!(displaced(&settings, &arguments("--model-mix=c:1 --url=localhost")).is_empty());
+    }
+
+    /// What `tune` prints of a file with this text.
+    fn printed_by_tune(text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.yaml");
+        std::fs::write(&path, text).unwrap();
+        let words = ["triton-bench", "tune", "--config", path.to_str().unwrap(), "--print-config"];
+        match crate::parse(words.map(OsString::from), Codes::Own) {
+            Ok(Command::Config(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_search_is_printed_as_a_file_that_means_the_same() {
+        let models = "  resnet:\n    parameters: {concurrency: [1, 2]}\n";
+        let file = format!("model_repository: /models\nprofile_models:\n{models}");
+        let one = printed_by_tune(&file);
+        assert!(one.contains("model: resnet\n") && one.contains("model-repository: /models\n"), "{one}");
+        assert_eq!(printed_by_tune(&one), one);
+        let two = printed_by_tune(&format!("{file}  bert: {{}}\n"));
+        assert!(two.starts_with("runs:\n  resnet:\n") && two.contains("  bert:\n"), "{two}");
+        assert_eq!(printed_by_tune(&two), two);
+    }
+    /// The notes on a run of a file with this text, or what is wrong with it.
+    fn notes(text: &str) -> Result<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.yaml");
+        std::fs::write(&path, text).unwrap();
+        let words = ["triton-bench", "-m", "m", "--config", path.to_str().unwrap()];
+        match crate::parse(words.map(OsString::from), Codes::Own)? {
+            Command::Run(plan) => Ok(plan.notes.join("\n")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn keys_that_leave_the_load_as_it_is_have_notes() {
+        let stages = "stages: [{rate: 5, duration: 2}]";
+        let patient = notes(&format!("load: {{{stages}, stage_teardown_grace_seconds: 60}}\n")).unwrap();
+        assert!(patient.contains("load.stage_teardown_grace_seconds: 60: no effect"), "{patient}");
+        let lengths = "input_distribution: {}, output_distribution: {}, use_chat_template: true";
+        let file = |kind: &str| format!("load: {{{stages}}}\ndata: {{type: {kind}, {lengths}}}\n");
+        assert!(notes(&file("random")).unwrap().contains("data.use_chat_template: prompts are as long"));
+        let refused = notes(&file("synthetic")).unwrap_err().to_string();
+        assert!(refused.contains("'data.use_chat_template' is for the type random, not for synthetic"), "{refused}");
     }
 }

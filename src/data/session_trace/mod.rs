@@ -1,6 +1,7 @@
-//! Recorded sessions of language models (OpenTelemetry spans, Weka's traces): every call becomes a turn, which follows the calls
-//! that it needed then, and waits as long as it waited then.
+//! Sessions of language models, recorded (OpenTelemetry spans, Weka's traces) or generated: every call becomes a turn, which
+//! follows the calls that it needed, and waits as long as it waited.
 
+mod agents;
 mod call;
 mod graph;
 mod read;
@@ -16,6 +17,7 @@ use crate::documents::{Documents, TurnOf};
 use crate::error::{Error, Result};
 use crate::replay::{SessionTrace, TraceOptions, TraceSource};
 use crate::seed::{self, Purpose};
+use crate::session_trace::agents::AgentWords;
 use crate::session_trace::call::Call;
 use crate::session_trace::graph::{Link, links};
 use crate::session_trace::read::{Read, files, sessions};
@@ -44,9 +46,13 @@ enum Recorded {
 pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> {
     let options = &trace.options;
     let mut warnings = Vec::new();
-    let sessions = all(&trace.sources, options, &mut warnings)?;
     let tokenizer = trace.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     let mut out = Documents::new(target)?;
+    warnings.extend(generate(&mut out, trace, tokenizer.as_ref())?);
+    if trace.sources.is_empty() {
+        return Ok(out.loaded(warnings));
+    }
+    let sessions = all(&trace.sources, options, &mut warnings)?;
     let count = options.sessions.map_or(sessions.len(), |count| sessions.len().max(count as usize));
     let mut inexact = 0;
     for number in 0..count {
@@ -68,8 +74,9 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
             }
         };
         let is_live = options.live_answers.unwrap_or(is_live);
-        let session = Turns { name: number.to_string(), calls: &calls, tag, is_live };
-        session.write(&mut out, options, &target.model.id.name)?;
+        let links = links(&calls, is_live);
+        let session = Turns { name: number.to_string(), calls: calls.iter().zip(links), tag };
+        session.write(&mut out, options)?;
     }
     let is_rebuilt = sessions.iter().any(|session| matches!(session, Recorded::Blocks(_)));
     if is_rebuilt && tokenizer.is_none() {
@@ -163,18 +170,17 @@ fn put_before(tag: &str, messages: &mut [Value]) {
 }
 
 /// The turns of a session.
-struct Turns<'a> {
+struct Turns<C> {
     name: String,
-    calls: &'a [Call],
+    /// Its calls, and what each follows.
+    calls: C,
     /// What its prompts begin with, if they are not sent as they were recorded.
     tag: Option<String>,
-    /// Whether they send what the server has answered.
-    is_live: bool,
 }
 
-impl Turns<'_> {
-    fn write(&self, out: &mut Documents<'_, '_>, options: &TraceOptions, model: &str) -> Result<()> {
-        for (call, Link { after, wait_ms, answers }) in self.calls.iter().zip(links(self.calls, self.is_live)) {
+impl<'a, C: Iterator<Item = (&'a Call, Link)>> Turns<C> {
+    fn write(self, out: &mut Documents<'_, '_>, options: &TraceOptions) -> Result<()> {
+        for (call, Link { after, wait_ms, answers }) in self.calls {
             let mut messages: Vec<Value> = call.messages.iter().map(|message| message.wire.clone()).collect();
             for (at, turn) in answers {
                 messages[at]["answer_of"] = json!(turn);
@@ -183,7 +189,7 @@ impl Turns<'_> {
                 put_before(tag, &mut messages);
             }
             let asked = options.models.iter().find(|model| model.recorded == call.model);
-            let model = asked.map_or(model, |model| &model.name);
+            let model = asked.map_or(out.model(), |model| &model.name);
             let tokens = if call.tokens == 0 { options.default_tokens } else { call.tokens };
             let mut document = json!({ "model": model, "messages": messages, "max_tokens": tokens });
             if let Some(tools) = &call.tools {
@@ -205,6 +211,29 @@ impl Turns<'_> {
         }
         Ok(())
     }
+}
+
+/// Adds generated sessions. Returns what is to be said of them.
+fn generate(
+    out: &mut Documents<'_, '_>,
+    SessionTrace { agents, options, .. }: &SessionTrace,
+    tokenizer: Option<&Tokenizer>,
+) -> Result<Option<String>> {
+    let seed = out.seed();
+    let mut words = AgentWords::new(seed, tokenizer);
+    let sessions = agents.iter().flat_map(|spec| (0..spec.sessions).map(move |_| spec));
+    for (number, spec) in (0..).zip(sessions) {
+        let session_seed = seed::hash(seed::derive(seed, Purpose::Conversations), number);
+        let mut calls = agents::calls(spec, session_seed, &mut words)?;
+        if options.live_answers == Some(false) {
+            calls.iter_mut().for_each(|(_, link)| link.answers.clear());
+        }
+        let calls = calls.iter().map(|(call, link)| (call, link.clone()));
+        Turns { name: format!("agents-{number}"), calls, tag: None }.write(out, options)?;
+    }
+    Ok((words.inexact > 0).then(|| {
+        format!("--tokenizer: {} generated texts have slightly more or fewer tokens than asked for", words.inexact)
+    }))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Conversations, recorded sessions and media of files in inference-perf's format: what arrives at the server.
 
+mod agents;
 mod weka;
 
 use std::collections::{HashMap, HashSet};

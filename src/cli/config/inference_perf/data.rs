@@ -6,18 +6,12 @@ use crate::config::fields::{Fields, text, whole};
 use crate::config::flags::Flags;
 use crate::config::inference_perf::distribution::{Distribution, length};
 use crate::config::inference_perf::load::trace_file;
-use crate::config::inference_perf::{OUTPUT_TOKENS, conversations, media, recordings};
+use crate::config::inference_perf::{OUTPUT_TOKENS, agents, conversations, media, recordings};
 use crate::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
 pub const MOCK: u32 = 4;
 
-/// A type whose section has no counterpart.
-const AGENTS: &str = "synthetic_agentic";
-/// What to do instead.
-const INSTEAD: &str = "agents that call tools and spawn others are not generated: record their calls as OpenTelemetry spans and \
-    replay these (data.type otel_trace_replay), or generate conversations whose turns pause for tools (data.type \
-    conversation_replay with tool_call_latency_sec)";
 /// All types that are taken, or refused with what to do instead.
 const TYPES: &[&str] = &[
     "mock",
@@ -32,9 +26,11 @@ const TYPES: &[&str] = &[
     "otel_trace_replay",
     "weka_trace_replay",
     "visionarena",
+    "synthetic_agentic",
 ];
 /// Sections of types.
-const SECTIONS: &[&str] = &["otel_trace_replay", "weka_trace_replay", "conversation_replay", "visionarena"];
+const SECTIONS: &[&str] =
+    &["otel_trace_replay", "weka_trace_replay", "conversation_replay", "visionarena", "synthetic_agentic"];
 /// What to do with a data set of pictures.
 const VISION: &str = "download lmarena-ai/VisionArena-Chat (Hugging Face), and write its prompts with their pictures (image_url) as \
     payloads into a JSON file for --input-data (docs/input-data.md)";
@@ -57,10 +53,6 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         return Ok(());
     };
     let mut data = Fields::new("data", node)?;
-    let kind = data.peek("type").and_then(text).unwrap_or("mock");
-    if kind == AGENTS {
-        data.refuse("type", INSTEAD)?;
-    }
     let kind = data.choice("type", TYPES)?.unwrap_or("mock");
     match kind {
         "mock" => {
@@ -73,6 +65,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "shared_prefix" => shared_prefix(&mut data, node, flags)?,
         "conversation_replay" => conversations::replay(&mut data, node, flags)?,
         "otel_trace_replay" => recordings::otel(&mut data, node, flags)?,
+        "synthetic_agentic" => agents::sessions(&mut data, node, flags)?,
         "weka_trace_replay" => recordings::weka(&mut data, node, flags)?,
         "visionarena" => {
             let rule = format!("'data.type: visionarena' has no counterpart: {VISION}");
@@ -85,18 +78,28 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     flags.notes.extend(data.no_effect("path", "no effect: prompts are generated"));
     data.take("shared_prefix");
     data.pass_over(SECTIONS);
-    data.refuse(AGENTS, INSTEAD)?;
     let media_of = ["random", "synthetic", "shared_prefix"];
     if let Some(node) = data.take("multimodal").filter(|_| media_of.contains(&kind)) {
         media::media("data.multimodal", node, "media", flags)?;
     }
-    if data.switch("use_chat_template")? == Some(true) {
-        return Err(Fault::new(
-            data.place("use_chat_template"),
-            "'data.use_chat_template: true' has no counterpart: api.type chat lets the server apply it",
-        ));
-    }
+    chat_template(&mut data, kind, flags)?;
     data.finish()
+}
+
+/// Prompts of the type random in a chat's template are as long as without.
+fn chat_template(data: &mut Fields<'_>, kind: &str, flags: &mut Flags) -> Result<(), Fault> {
+    let at = data.place("use_chat_template");
+    match (data.switch("use_chat_template")? == Some(true), kind) {
+        (true, "random") => flags.note(
+            "data.use_chat_template: prompts are as long as with a template, which is part of their length, but have none; \
+             api.type chat lets the server apply it",
+        ),
+        (true, _) => {
+            return Err(Fault::new(at, format!("'data.use_chat_template' is for the type random, not for {kind}")));
+        }
+        (false, _) => {}
+    }
+    Ok(())
 }
 
 /// Prompts of drawn or recorded lengths.

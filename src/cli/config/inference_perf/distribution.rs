@@ -85,6 +85,14 @@ impl Distribution {
         self.value(0, &["normal", "skew_normal", "lognormal"])
     }
 
+    /// The distribution as a number of things of which 0 may be asked for, whatever its shape.
+    ///
+    /// # Errors
+    /// If its shape needs a mean above 0.
+    pub fn things(&self) -> Result<String, Fault> {
+        if self.is_nothing() { Ok("0".to_owned()) } else { self.count() }
+    }
+
     /// The distribution as a value of `--turn-delay`; none if there is no pause. inference-perf pauses for whole seconds.
     ///
     /// # Errors

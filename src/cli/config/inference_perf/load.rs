@@ -343,8 +343,9 @@ fn patience(load: &mut Fields<'_>, service: Service, flags: &mut Flags) -> Resul
     if load.number("request_retry_backoff_sec", 0.0)?.is_some() {
         flags.note("load.request_retry_backoff_sec is ignored without load.request_retries");
     }
-    let rule = "a stage waits until its last request has ended: limit that with load.request_timeout";
-    load.refuse("stage_teardown_grace_seconds", rule)
+    let rule = "no effect: a stage ends with its last request, here as there; load.request_timeout limits each";
+    flags.notes.extend(load.no_effect("stage_teardown_grace_seconds", rule));
+    Ok(())
 }
 
 /// Adapters as a mix of models. Returns whether there are any.

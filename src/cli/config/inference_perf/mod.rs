@@ -5,6 +5,7 @@
 //! inference-perf's default if that differs from ours: seeds from the time, a second of pause between stages, a folder
 //! of reports.
 
+mod agents;
 mod api;
 mod breakers;
 mod conversations;

@@ -187,7 +187,10 @@ fn most_tokens(code: &str) -> Option<u64> {
 }
 
 /// The models that are asked instead of recorded ones, as options; one for all calls is the model of the run.
-fn models(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<String>, Fault> {
+///
+/// # Errors
+/// What is no name of a model.
+pub fn models(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<String>, Fault> {
     let (is_static, name) = (fields.switch("use_static_model")? == Some(true), fields.text("static_model_name")?);
     let (key, mapping) = (fields.name("model_mapping"), fields.take("model_mapping"));
     if let Some(name) = name.filter(|name| is_static && !name.is_empty()) {

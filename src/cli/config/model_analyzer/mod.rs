@@ -1,7 +1,7 @@
 //! Files in Model Analyzer's format (its `profile` command), converted to flags of `tune`: a run for each model. Keys
 //! about how Model Analyzer works are ignored with a note; keys for searches that do not exist here are errors.
 //!
-//! Keys, values and defaults are those of Model Analyzer 1.44's `profile` command.
+//! Keys, values and defaults are those of Model Analyzer 1.58's `profile` command.
 
 mod goals;
 mod loads;

@@ -199,13 +199,6 @@ fn what_a_section_lacks_or_names_elsewhere_is_said() {
     assert!(unknown.contains("'data.weka_trace_replay.filters': this format has no such key"), "{unknown}");
     let name = error(&file("trace_files: [/], model_mapping: {opus: 'a,b'}"));
     assert!(name.contains("'data.weka_trace_replay.model_mapping.opus' takes the name of a model"), "{name}");
-    for agents in ["data: {type: synthetic_agentic}", "data: {synthetic_agentic: {num_sessions: 1}}"] {
-        let refusal = error(agents);
-        assert!(
-            refusal.contains("has no counterpart: agents that call tools") && refusal.contains("otel_trace_replay"),
-            "{refusal}"
-        );
-    }
 }
 
 #[test]
