@@ -8,6 +8,8 @@ use crate::result::ratio::Figures;
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
 use crate::stats::Bounds;
+use crate::terms::Statistic;
+use crate::unseen::Unseen;
 use crate::{Found, find, is_about, is_taken_as_it_is};
 
 /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
@@ -112,15 +114,19 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
         (_, reference) => reference.ok(),
     };
     let found = find(Figures::new(level), requirement, baseline.map(Figures::new));
+    let found = found.map(|found| with_unseen(found, requirement, level));
     let as_it_is = "judged by its value: nothing tells how well it is known";
     let note = match requirement.figure {
         Figure::Named(name) if is_taken_as_it_is(name) => Some(as_it_is.to_owned()),
         _ => None,
     };
     match found {
-        Ok(found) if note.is_some() => Checked { note, ..judged(plan, requirement, level.load, &found) },
+        Ok(found) if note.is_some() => {
+            at_first_start(Checked { note, ..judged(plan, requirement, level.load, &found) }, requirement, level)
+        }
         Ok(found) => {
             let checked = more_starts(judged(plan, requirement, level.load, &found), requirement, level);
+            let checked = unseen_time(at_first_start(checked, requirement, level), requirement, level);
             match baseline {
                 Some(baseline) => held_against(checked, requirement, level, baseline),
                 None => checked,
@@ -186,6 +192,36 @@ fn more_starts(checked: Checked, requirement: &Requirement, level: &LevelSummary
     }
     let note = "undecided: neither met nor missed by what the starts differ; more of them (--restarts) may decide it";
     Checked { note: Some(note.to_owned()), ..checked }
+}
+
+/// The same figure, known less well upwards where requests wait whose time it lacks.
+fn with_unseen(found: Found, requirement: &Requirement, level: &LevelSummary) -> Found {
+    let Figure::Statistic(statistic) = requirement.figure else { return found };
+    let Some(unseen) = Unseen::new(level) else { return found };
+    let high = found.bounds.high.and_then(|high| unseen.bound(statistic, high));
+    Found { bounds: Bounds { high, ..found.bounds }, ..found }
+}
+
+/// The same, with a remark where that may have left it open.
+fn unseen_time(checked: Checked, requirement: &Requirement, level: &LevelSummary) -> Checked {
+    let is_latency = matches!(requirement.figure, Figure::Statistic(Statistic::MeanLatency | Statistic::Percentile(_)));
+    if checked.outcome != Judgement::Undecided || !is_latency || Unseen::new(level).is_none() {
+        return checked;
+    }
+    let note = "undecided: requests are still under way that have waited for long, and no latency has their time yet";
+    Checked { note: Some(note.to_owned()), ..checked }
+}
+
+/// The same, with a remark where only one of several starts tells the figure: further ones are not in the level.
+fn at_first_start(checked: Checked, requirement: &Requirement, level: &LevelSummary) -> Checked {
+    let starts = level.restarts.as_ref().map_or(1, |all| all.starts);
+    if starts < 2 || matches!(requirement.figure, Figure::Statistic(_)) {
+        return checked;
+    }
+    let of_first =
+        format!("judged by the first of {starts} starts: only throughput and latencies are kept of the others");
+    let notes: Vec<String> = checked.note.into_iter().chain([of_first]).collect();
+    Checked { note: Some(notes.join("; ")), ..checked }
 }
 
 /// The same, with a remark where the baseline knows the figure less well than this level: to measure that longer is no help.

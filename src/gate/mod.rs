@@ -12,6 +12,7 @@
 
 mod baseline;
 mod levels;
+mod unseen;
 mod variants;
 
 use ::{plan, result, stats, terms};

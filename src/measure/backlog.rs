@@ -49,6 +49,11 @@ impl OutstandingSamples {
         Self { sum: self.sum + under_way, count: self.count + 1 }
     }
 
+    /// These, and those of another time.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { sum: self.sum + other.sum, count: self.count + other.count }
+    }
+
     /// The mean and the number of samples, if there are enough.
     pub(super) fn mean(self) -> Option<(f64, u64)> {
         (self.count >= MIN_FOR_MEAN).then(|| (self.sum as f64 / self.count as f64, self.count))

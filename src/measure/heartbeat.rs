@@ -37,8 +37,12 @@ pub(super) struct Progress {
     pub(super) at: u64,
     /// Windows or stages that are over here.
     pub(super) over: usize,
-    /// Requests of the open window.
+    /// The stage that is under way here, from 1; 0 without stages.
+    pub(super) stage: usize,
+    /// Requests of the open window, or of that stage.
     pub(super) requests: u64,
+    /// How many of them failed; not told of windows.
+    pub(super) failed: u64,
     /// That window is as long as one must be. Each says so itself, because each has opened it at its own moment.
     pub(super) long_enough: bool,
     /// Its user has asked for the end; filled in as well.

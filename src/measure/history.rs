@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::backlog::OutstandingSamples;
 use crate::blocks::{Block, Blocks};
 use crate::bounds::{estimate, figures, is_precise};
 use crate::counters::Counted;
@@ -36,6 +37,10 @@ pub(super) struct WindowSet {
     pub(super) blocks: Blocks,
     /// What each process has of it, where several have measured it.
     pub(super) ranks: Vec<RankPart>,
+    /// Looks at the requests under way meanwhile; at other windows they say nothing of this one.
+    pub(super) outstanding: OutstandingSamples,
+    /// Requests that found no free slot meanwhile, and not while the server warmed up.
+    pub(super) held_back: u64,
     /// All windows of the level up to its end, where those before a drift are no part of it.
     since_start: Option<Box<Stretch>>,
 }
@@ -57,12 +62,18 @@ impl Stretch {
 impl WindowSet {
     /// A window with its blocks.
     pub(super) fn new(client: ClientSummary, readings: Option<MetricsFold>, blocks: Blocks) -> Self {
-        Self { client, readings, blocks, ranks: Vec::new(), since_start: None }
+        let outstanding = OutstandingSamples::default();
+        Self { client, readings, blocks, ranks: Vec::new(), outstanding, held_back: 0, since_start: None }
     }
 
     /// The same, of which each process has a part.
     pub(super) fn of_ranks(self, ranks: Vec<RankPart>) -> Self {
         Self { ranks, ..self }
+    }
+
+    /// The same, at which these looks were taken, and in which so many requests found no free slot.
+    pub(super) fn sampled(self, outstanding: OutstandingSamples, held_back: u64) -> Self {
+        Self { outstanding, held_back, ..self }
     }
 
     /// A window that was not cut into blocks: it is one.
@@ -85,7 +96,9 @@ impl WindowSet {
         };
         let mut ranks = self.ranks;
         ranks.iter_mut().zip(&later.ranks).for_each(|(rank, more)| rank.absorb(more));
-        Self { client: merge(self.client, &later.client), readings, ranks, ..self }
+        let outstanding = self.outstanding.plus(later.outstanding);
+        let held_back = self.held_back + later.held_back;
+        Self { client: merge(self.client, &later.client), readings, ranks, outstanding, held_back, ..self }
     }
 
     /// The summary of a level whose result this is; not judged yet.
@@ -391,6 +404,23 @@ mod tests {
         assert!(history.is_settled(&plan));
         assert_eq!(history.result().unwrap().client.requests, 500 + 505 + 510 + 9_000 + 495);
         assert_eq!(history.result().unwrap().blocks.each().len(), 5 * 16 / 2);
+    }
+
+    #[test]
+    fn the_requests_under_way_are_those_of_the_windows_in_the_result() {
+        let plan = MeasurementPlan { stability_rule: Some(crate::terms::StabilityRule::Interval), ..plan(None) };
+        let looked = |under_way: u64| (0..600).fold(OutstandingSamples::default(), |all, _| all.and(under_way));
+        let mut history = History::new(&plan);
+        // A server that warms up; as many requests wait as the number of the window.
+        for number in 0..10 {
+            let latency_ns = if number < 6 { 10_000_000 - 1_500_000 * number } else { 1_000_000 };
+            history.push(WindowSet::sample(1_600, latency_ns).sampled(looked(number), number), &plan);
+        }
+        let (result, windows) = (history.result().unwrap(), history.in_result() as u64);
+        assert!(windows < 10, "{windows}");
+        let of_result = (10 - windows..10).sum::<u64>() as f64 / windows as f64;
+        assert_eq!(result.outstanding.mean(), Some((of_result, 600 * windows)));
+        assert_eq!(result.held_back, (10 - windows..10).sum::<u64>());
     }
 
     #[test]

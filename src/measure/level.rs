@@ -22,6 +22,7 @@ use crate::load::RunningLoad;
 use crate::log::Log;
 use crate::machine::pauses;
 use crate::measurement::Measurement;
+use crate::ranks::Edge;
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{ClientSummary, Distribution, Ending, LevelLoad};
 use crate::silence::Silence;
@@ -53,6 +54,8 @@ struct Trials<'a> {
     times: u32,
     /// Looks at the load while a window is open.
     sampler: Sampler,
+    /// Requests that had found no free slot when the open window began.
+    held_back: u64,
     /// How long nothing has succeeded.
     silence: Silence,
     /// The looks at what is to be decided of it.
@@ -83,9 +86,9 @@ fn measure_with(
     let mut trials = Trials::new(measurement, run, &running, counters);
     let ended = trials.until_ended();
     let ended = trials.read_to_the_end(ended);
-    let (held_back, began, usage) = (running.report().held_back, running.started(), trials.sentry.usage());
+    let (began, usage) = (running.started(), trials.sentry.usage());
     let (oddities, beside_others) = (running.oddities(), trials.sentry.others_at_work());
-    let Trials { history, log, boundaries, sampler, counters, mut cost, looks, .. } = trials;
+    let Trials { history, log, boundaries, counters, mut cost, looks, .. } = trials;
     let stopped = edges::stop(measurement, running, ended.is_ok());
     // Its connections are gone by now, so that those of the next level are counted from none.
     let connections = measurement.backend.connections();
@@ -105,8 +108,8 @@ fn measure_with(
         gap_variation: run.gap_variation,
         over: history.over(),
         flows: history.flows(),
-        outstanding: sampler.outstanding(),
-        held_back,
+        outstanding: result.outstanding.mean(),
+        held_back: result.held_back,
         still: pauses::total(result.client.start, boundaries.last().copied().unwrap_or(began)),
         beside_others,
     };
@@ -163,16 +166,18 @@ impl<'a> Trials<'a> {
             boundaries: Vec::new(),
             times: 1,
             sampler: Sampler::of_windows(Slicer::new(Stamp::now(), Stamp::NEVER)),
-            silence: Silence::new(Stamp::now()),
+            held_back: 0,
+            silence: Silence::new(if measurement.joint().is_some() { Stamp(0) } else { Stamp::now() }),
             looks: Looks::default(),
             barrier: EndBarrier::for_level(measurement),
         }
     }
 
     /// What the level ends with; `None` if it needs another window, for itself or for what is to be decided of it.
-    fn decide(&mut self) -> Option<Ending> {
+    /// It follows from `edge` and from the windows alone, so that several processes that have the same decide the same.
+    fn decide(&mut self, edge: Edge) -> Option<Ending> {
         let ending = self.history.decide(self.measurement.plan)?;
-        if ending == Ending::Stable && (self.waits_unseen() || self.may_catch_up()) {
+        if ending == Ending::Stable && (self.waits_unseen(edge.under_way) || self.may_catch_up(edge.beside_others)) {
             return None;
         }
         if !matches!(ending, Ending::Stable | Ending::Unstable) {
@@ -190,14 +195,19 @@ impl<'a> Trials<'a> {
         None
     }
 
+    /// What is to be seen of this process' load now.
+    fn edge(&self) -> Edge {
+        Edge { under_way: self.running.under_way(), beside_others: self.sentry.others_at_work() }
+    }
+
     /// Whether requests have been under way for so long that the latencies so far lack their time, and windows are left that may
     /// have it: of a server that stands still, the last answers before it did say nothing, nor do the quick ones of one whose
     /// slow ones are still to come.
-    fn waits_unseen(&self) -> bool {
+    fn waits_unseen(&self, under_way: u64) -> bool {
         let plan = self.measurement.plan;
         let waits = |client: &ClientSummary| match self.run.load {
             LevelLoad::Concurrency(concurrency) => closed_loop_gap(concurrency, client).is_some_and(|gap| gap < 0.0),
-            _ => more_wait(self.running.under_way(), client),
+            _ => more_wait(under_way, client),
         };
         let is_asked = plan.settles_by_interval() && self.history.has_windows_left(plan);
         is_asked && self.history.result().is_some_and(|result| waits(&result.client))
@@ -205,10 +215,10 @@ impl<'a> Trials<'a> {
 
     /// Whether the server has fallen behind, and windows are left that tell whether it goes on to: what takes longer than the windows
     /// so far is missing from their answers.
-    fn may_catch_up(&self) -> bool {
+    fn may_catch_up(&self, beside_others: bool) -> bool {
         let plan = self.measurement.plan;
         let is_asked = plan.settles_by_interval() && self.history.has_windows_left(plan);
-        let falls_behind = |flows: Flows| flows.fall_behind(self.run.gap_variation, self.sentry.others_at_work());
+        let falls_behind = |flows: Flows| flows.fall_behind(self.run.gap_variation, beside_others);
         is_asked && self.history.flows().is_some_and(falls_behind)
     }
 
@@ -223,6 +233,7 @@ impl<'a> Trials<'a> {
         let (_, block_end) = self.run.recorder.next_window(slicer.end());
         slicer.put_off(block_end);
         self.sampler.slicer = slicer;
+        self.held_back = self.running.report().held_back;
         self.sentry.edge();
         self.cost = self.run.tracing.cost.then(CostMeter::begin);
     }
@@ -279,7 +290,9 @@ impl<'a> Trials<'a> {
             cost.window(client.requests * client.batch_size);
         }
         let blocks = mem::replace(&mut self.sampler.slicer, next).blocks(&client);
-        (WindowSet::new(client, readings, blocks), disturbance)
+        let held_back = self.running.report().held_back;
+        let waited = held_back - mem::replace(&mut self.held_back, held_back);
+        (WindowSet::new(client, readings, blocks).sampled(self.sampler.end_window(), waited), disturbance)
     }
 
     /// Remembers a window that has ended.

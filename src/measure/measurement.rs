@@ -84,9 +84,9 @@ pub struct Moment {
 pub(super) struct Outlook {
     /// How many there are in all, where that is known.
     pub(super) planned: Option<u64>,
-    /// Those of earlier windows.
+    /// Those of earlier windows, or of other processes at the same time.
     pub(super) earlier: Completed,
-    /// How long those windows were.
+    /// How long those windows were; no time at all of other processes.
     pub(super) measured: Duration,
     /// How much longer it may go on, where that is known.
     pub(super) left: Option<Duration>,
@@ -131,9 +131,9 @@ impl Measurement<'_> {
         will_exceed_errors(self.plan.max_errors, over, outlook.all(over, spent))
     }
 
-    /// Whether too many requests failed of what was begun at `start` and is over now.
-    pub(super) fn has_failed(&self, recorder: &Recorder, start: Stamp) -> bool {
-        let Completed { succeeded, failed, .. } = recorder.completed();
+    /// Whether too many requests failed of what was begun at `start`, of which so much is over now.
+    pub(super) fn has_failed(&self, over: Completed, start: Stamp) -> bool {
+        let Completed { succeeded, failed, .. } = over;
         Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
     }
 

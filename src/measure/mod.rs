@@ -31,6 +31,8 @@ pub mod precision;
 mod rank_part;
 mod ranks;
 pub mod rounds;
+#[cfg(test)]
+mod scripted;
 pub mod sending;
 pub mod server;
 mod silence;

@@ -12,6 +12,7 @@ use crate::rank_part::RankPart;
 use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::remark::Remark;
 use crate::result::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};
 use crate::verdict::{Evidence, judge};
 use crate::window::join;
@@ -24,10 +25,28 @@ pub(super) struct WindowReport {
     client: ClientSummary,
     blocks: Blocks,
     disturbance: Option<Disturbance>,
+    /// What was to be seen at its end.
+    pub(super) edge: Edge,
     /// Its user has asked for the end.
     pub(super) interrupted: bool,
     /// Its load broke off.
     pub(super) broken: bool,
+}
+
+/// What is to be seen of a load at the end of a window, besides the requests that are over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Edge {
+    /// Requests under way, where the load follows a schedule.
+    pub(super) under_way: u64,
+    /// Others have been at work on a machine of the client.
+    pub(super) beside_others: bool,
+}
+
+impl Edge {
+    /// That of two processes.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { under_way: self.under_way + other.under_way, beside_others: self.beside_others || other.beside_others }
+    }
 }
 
 /// What ends a level early.
@@ -50,7 +69,12 @@ impl WindowReport {
         let EarlyEnd { interrupted, broken } = early_end;
         let mut client = window.client.clone();
         client.start.0 = ranks.offset().to_zero(client.start.0);
-        Self { client, blocks: window.blocks.clone(), disturbance, interrupted, broken }
+        Self { client, blocks: window.blocks.clone(), disturbance, edge: Edge::default(), interrupted, broken }
+    }
+
+    /// The same, of a load that goes on.
+    pub(super) fn at(self, edge: Edge) -> Self {
+        Self { edge, ..self }
     }
 }
 
@@ -75,12 +99,14 @@ pub(super) fn joined(
     let shared = Duration::try_from_secs_f64(shared_seconds(spans)).ok();
     let disturbance = reports.iter().filter_map(|report| report.disturbance).reduce(|all, next| all.worst(&next));
     let parts = reports.iter().map(|report| RankPart::new(&report.client)).collect();
+    let overhead = reports.iter().map(|report| report.client.overhead_share).sum::<f64>() / reports.len().max(1) as f64;
     let mut reports = reports.into_iter();
     let first = reports.next()?;
     let (mut client, blocks) = reports.fold((first.client, first.blocks), |(client, mut blocks), report| {
         blocks.join(&report.blocks);
         (join(client, &report.client), blocks)
     });
+    client.overhead_share = overhead;
     client.start.0 = ranks.offset().to_own(client.start.0);
     client.duration = shared.filter(|_| span == Span::Window).unwrap_or(client.duration);
     Some((WindowSet::new(client, readings, blocks).of_ranks(parts), disturbance))
@@ -92,6 +118,8 @@ pub(super) struct Closing {
     held_back: u64,
     /// Others were at work on its machine.
     beside_others: bool,
+    /// How long it stood still.
+    still: Duration,
     /// Mean number of requests under way, and the number of samples.
     outstanding: Option<(f64, u64)>,
     /// What its server counted, where no other process asked the same one.
@@ -99,6 +127,10 @@ pub(super) struct Closing {
     requests: LoadReport,
     client_usage: Option<Usage>,
     server_usage: Option<Usage>,
+    threads: Option<usize>,
+    connections: Option<usize>,
+    /// What contradicts itself in what it saw.
+    remarks: Vec<Remark>,
 }
 
 impl Closing {
@@ -108,11 +140,15 @@ impl Closing {
         Self {
             held_back: evidence.held_back,
             beside_others: evidence.beside_others,
+            still: evidence.still,
             outstanding: evidence.outstanding,
             servers: servers.collect(),
             requests,
             client_usage: level.client_usage,
             server_usage: level.server_usage.filter(|_| owns_server),
+            threads: level.threads,
+            connections: level.connections,
+            remarks: level.remarks.clone(),
         }
     }
 }
@@ -127,6 +163,7 @@ pub(super) fn close(
 ) -> LoadReport {
     evidence.held_back = closings.iter().map(|closing| closing.held_back).sum();
     evidence.beside_others = closings.iter().any(|closing| closing.beside_others);
+    evidence.still = closings.iter().map(|closing| closing.still).max().unwrap_or_default();
     let outstanding: Option<Vec<(f64, u64)>> = closings.iter().map(|closing| closing.outstanding).collect();
     evidence.outstanding = outstanding.and_then(|all| {
         let looks = all.iter().map(|(_, looks)| *looks).min()?;
@@ -138,6 +175,9 @@ pub(super) fn close(
     (level.server, level.further_servers) = (servers.next(), servers.collect());
     level.client_usage = closings.iter().filter_map(|closing| closing.client_usage).reduce(both);
     level.server_usage = closings.iter().filter_map(|closing| closing.server_usage).reduce(both);
+    level.threads = closings.iter().filter_map(|closing| closing.threads).reduce(|all, more| all + more);
+    level.connections = closings.iter().filter_map(|closing| closing.connections).reduce(|all, more| all + more);
+    level.remarks = remarks(ranks, closings);
     level.ranks = rows(ranks, closings, parts);
     level.verdict = judge(level, evidence);
     blame(level, evidence, parts);
@@ -173,6 +213,17 @@ fn add(servers: &mut Vec<ServerSummary>, other: &ServerSummary) {
     }
 }
 
+/// What each remarks, with the name of its rank unless rank 0 says the same.
+fn remarks(ranks: &Ranks, closings: &[Closing]) -> Vec<Remark> {
+    let first = closings.first().map(|closing| closing.remarks.clone()).unwrap_or_default();
+    let others = closings.iter().enumerate().skip(1).flat_map(|(rank, closing)| {
+        let new = closing.remarks.iter().filter(|remark| !first.contains(remark));
+        new.map(move |remark| Remark { text: format!("{}: {}", ranks.name(rank), remark.text), ..remark.clone() })
+    });
+    let others: Vec<Remark> = others.collect();
+    first.into_iter().chain(others).collect()
+}
+
 fn both(left: Usage, right: Usage) -> Usage {
     let memory = left.memory_bytes.zip(right.memory_bytes).map(|(left, right)| left + right);
     Usage { processors: left.processors + right.processors, memory_bytes: memory }
@@ -200,7 +251,7 @@ fn rows(ranks: &Ranks, closings: &[Closing], parts: &[RankPart]) -> Vec<RankSumm
 mod tests {
     use super::*;
     use crate::blocks::Block;
-    use crate::result::summary::sample;
+    use crate::result::summary::{LevelLoad, sample};
     use crate::seed;
     use crate::window::merge;
     use ::ranks::ANSWER_LIMIT;
@@ -271,6 +322,42 @@ mod tests {
             assert_eq!((client.requests, client.duration), (416, Duration::from_millis(130)), "1600 a second each");
         }
         assert!(joined(Span::Whole).iter().all(|client| client.duration == Duration::from_millis(160)));
+    }
+
+    #[test]
+    fn the_overhead_of_all_is_the_mean_of_each() {
+        let joined = together(3, |ranks| {
+            let mut window_set = window(ranks.part().rank as u64, 10);
+            window_set.client.overhead_share = [0.1, 0.2, 0.6][ranks.part().rank];
+            let report = WindowReport::new(&ranks, &window_set, None, EarlyEnd::default());
+            let reports = ranks.exchange(&report, ANSWER_LIMIT).unwrap();
+            super::joined(&ranks, reports, None, Span::Window).unwrap().0.client.overhead_share
+        });
+        assert!(joined.iter().all(|share| (share - 0.3).abs() < 1e-9), "{joined:?}");
+    }
+
+    /// What one of them knows alone is in the result of all.
+    #[test]
+    fn whoever_stood_still_or_noticed_something_is_heard() {
+        let closed = together(2, |ranks| {
+            let is_second = ranks.part().rank == 1;
+            let mut level = sample::level(LevelLoad::Concurrency(2), 2_000, 1_000_000);
+            (level.threads, level.connections) = (Some(3), Some(4));
+            level.remarks = Remark::of_pauses(Duration::from_secs(7)).filter(|_| is_second).into_iter().collect();
+            let still = Duration::from_secs(if is_second { 4 } else { 0 });
+            let mut evidence = Evidence { still, ..Evidence::default() };
+            let closing = Closing::new(&level, &evidence, LoadReport::default(), true);
+            let all = ranks.exchange(&closing, ANSWER_LIMIT).unwrap();
+            let parts = [RankPart::new(&level.client), RankPart::new(&level.client)];
+            let _ = close(&mut level, &mut evidence, &ranks, &all, &parts);
+            level
+        });
+        for level in closed {
+            assert_eq!(level.verdict, Verdict::Invalid(vec![InvalidReason::StoodStill(4.0)]));
+            assert_eq!((level.threads, level.connections), (Some(6), Some(8)));
+            let texts: Vec<&str> = level.remarks.iter().map(|remark| remark.text.as_str()).collect();
+            assert!(texts.len() == 1 && texts[0].starts_with("rank 1 (host1): this process stood still"), "{texts:?}");
+        }
     }
 
     #[test]

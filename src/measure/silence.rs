@@ -37,7 +37,7 @@ impl Silence {
 
     /// What will be over after the time that is `left`, if it goes on like this; `None` unless the server is silent.
     pub(super) fn outcome(&self, now: Stamp, left: Duration) -> Option<Completed> {
-        let (silent, failed) = (now - self.last, self.over.failed - self.then.failed);
+        let (silent, failed) = (now - self.last, self.over.failed.saturating_sub(self.then.failed));
         let gap = (self.last - self.began) / u32::try_from(self.then.succeeded.max(1)).unwrap_or(u32::MAX);
         if failed == 0 || silent < LEAST.max(gap * GAPS) {
             return None;

@@ -1,5 +1,6 @@
 //! The one loop in which a measurement waits, and what it looks at in each turn while a load runs.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -67,7 +68,9 @@ pub(super) struct Sample {
 /// Samples a load while it runs: the blocks of the open window, and the requests under way.
 pub(super) struct Sampler {
     pub(super) slicer: Slicer,
+    /// All looks so far, and those at the open window.
     outstanding: OutstandingSamples,
+    of_window: OutstandingSamples,
     whole: Option<WholeLoad>,
 }
 
@@ -80,7 +83,8 @@ struct WholeLoad {
 impl Sampler {
     /// Of a load that is measured window by window.
     pub(super) fn of_windows(slicer: Slicer) -> Self {
-        Self { slicer, outstanding: OutstandingSamples::default(), whole: None }
+        let (outstanding, of_window) = Default::default();
+        Self { slicer, outstanding, of_window, whole: None }
     }
 
     /// Of a load that has begun and is one window. Its first requests are kept apart, to be compared with those of its end.
@@ -98,6 +102,7 @@ impl Sampler {
         let ended = self.slicer.poll(recorder, facts, watcher);
         let under_way = at.load.under_way();
         self.outstanding = self.outstanding.and(under_way);
+        self.of_window = self.of_window.and(under_way);
         let Some(WholeLoad { trend, stall }) = &mut self.whole else { return Sample { ended, ..Sample::default() } };
         let elapsed = Stamp::now() - at.load.started();
         trend.poll(elapsed, under_way);
@@ -109,9 +114,9 @@ impl Sampler {
         self.outstanding.uneven(about).min(self.slicer.end().from_now())
     }
 
-    /// The mean number of requests under way, and the number of looks, if there were enough.
-    pub(super) fn outstanding(&self) -> Option<(f64, u64)> {
-        self.outstanding.mean()
+    /// The looks at the window that has just ended.
+    pub(super) fn end_window(&mut self) -> OutstandingSamples {
+        mem::take(&mut self.of_window)
     }
 
     /// How the backlog of a load that is measured whole has changed.

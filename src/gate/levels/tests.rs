@@ -107,6 +107,44 @@ fn several_starts_are_judged_by_what_they_are_together() {
     assert_eq!(outcome(throughput, at_starts(&[1.0, 1.4, 1.2]), None).0, Judgement::Passed);
 }
 
+/// Half of the requests under way are in no latency: a mean of 1 ms may be several times as much.
+#[test]
+fn latencies_that_lack_the_time_of_those_that_wait_are_not_sure_to_be_low() {
+    let mean = Statistic::MeanLatency;
+    let judged_at = |bound_ms: f64, gap: f64, statistic: Statistic| {
+        let verdict = Verdict::Invalid(vec![InvalidReason::LittlesLaw(gap)]);
+        let estimate = StatisticEstimate::new(statistic, Some(Interval { low: 0.99e6, high: 1.01e6 }));
+        let level = LevelSummary { verdict, intervals: vec![estimate], ..level(1, 0.01) };
+        let requirement = require(Figure::Statistic(statistic), Relation::Below, Bound::Value(bound_ms * 1e6));
+        let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
+        let checked = judged(&plan, &[level], None).requirements.remove(0);
+        (checked.outcome, checked.note.is_some_and(|note| note.contains("still under way")))
+    };
+    assert_eq!(judged_at(1.5, -0.5, mean), (Judgement::Undecided, true));
+    assert_eq!(judged_at(100.0, -0.5, mean), (Judgement::Passed, false), "far enough away");
+    assert_eq!(judged_at(0.5, -0.5, mean), (Judgement::Failed, false), "it is too high as it is");
+    assert_eq!(judged_at(1.5, 0.5, mean), (Judgement::Passed, false), "nothing is missing");
+    let percentile = |p: f64| judged_at(1.5, -0.5, Statistic::Percentile(p));
+    assert_eq!(percentile(50.0), (Judgement::Passed, false), "few that wait are beyond it");
+    assert_eq!(percentile(99.9), (Judgement::Undecided, true), "one of a thousand waits");
+}
+
+#[test]
+fn what_only_the_first_start_tells_is_said_to_be_so() {
+    let at = |starts: usize, figure: Figure| {
+        let restarts = Some(Restarts { starts, figures: Vec::new() });
+        let plan = GatePlan {
+            requirements: vec![require(figure, Relation::Below, Bound::Value(0.01))],
+            ..GatePlan::default()
+        };
+        judged(&plan, &[LevelSummary { restarts, ..level(1, 0.01) }], None).requirements.remove(0).note
+    };
+    let note = at(3, Figure::Errors).unwrap();
+    assert!(note.starts_with("judged by the first of 3 starts"), "{note}");
+    assert_eq!(at(1, Figure::Errors), None);
+    assert!(at(3, P99).is_none_or(|note| !note.contains("first of 3")));
+}
+
 #[test]
 fn failures_that_come_together_count_as_one() {
     let of = |bursts, failed| {

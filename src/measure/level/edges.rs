@@ -21,6 +21,7 @@ use crate::result::summary::{Ending, LevelSummary};
 use crate::terms::MeasurementPlan;
 use crate::waiting::wait;
 use crate::window::summarize;
+use ::ranks::Ranks;
 
 /// Whoever interrupts waits for outstanding requests no longer than this.
 const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -49,9 +50,11 @@ pub(super) fn stop(measurement: &Measurement<'_>, mut running: RunningLoad, answ
     if answers { running.stop() } else { running.abandon() }
 }
 
-/// Fails where an interrupt came too early for any figure. Several processes must end alike, each of which may have some.
+/// Fails where an interrupt came too early for any figure. Several processes must end alike: those that share a load have the same
+/// result, unless one is lost; of others each may have some.
 pub(super) fn check_that_something_was_measured(measurement: &Measurement<'_>, measured: &MeasuredLevel) -> Result<()> {
-    if measurement.ranks.is_some() || !says_nothing(&measured.summary) {
+    let differs = |ranks: &Ranks| !ranks.is_joint() || ranks.over().is_some();
+    if measurement.ranks.is_some_and(differs) || !says_nothing(&measured.summary) {
         return Ok(());
     }
     let error = Error::machine("interrupted before any request was over: nothing was measured");

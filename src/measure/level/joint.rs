@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::backlog::OutstandingSamples;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::heartbeat::{Heartbeat, Progress, check_terminated};
@@ -18,7 +19,7 @@ use crate::level::Trials;
 use crate::measurement::Outlook;
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
-use crate::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
+use crate::ranks::{Closing, EarlyEnd, Edge, Span, WindowReport, close, joined};
 use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{Ending, LevelSummary};
@@ -37,7 +38,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(90);
 
 /// What is exchanged about the windows of a joint load.
 pub(super) struct JointWindows<'a> {
-    ranks: &'a Ranks,
+    pub(super) ranks: &'a Ranks,
     heartbeat: Heartbeat<'a, WindowReport>,
     /// When the first one begins for all.
     pub(super) first: Stamp,
@@ -47,8 +48,22 @@ pub(super) struct JointWindows<'a> {
     over: usize,
     /// The open window's end is known to all.
     is_ending: bool,
-    /// The server's metrics of windows that not all have reported.
-    readings: VecDeque<Option<MetricsFold>>,
+    /// The windows that not all have reported.
+    local: VecDeque<LocalPart>,
+}
+
+/// What this process alone knows of a window.
+pub(super) struct LocalPart {
+    readings: Option<MetricsFold>,
+    outstanding: OutstandingSamples,
+    held_back: u64,
+}
+
+impl LocalPart {
+    pub(super) fn new(window: WindowSet) -> Self {
+        let WindowSet { readings, outstanding, held_back, .. } = window;
+        Self { readings, outstanding, held_back }
+    }
 }
 
 impl<'a> JointWindows<'a> {
@@ -61,7 +76,7 @@ impl<'a> JointWindows<'a> {
             rule: plan.window,
             over: 0,
             is_ending: false,
-            readings: VecDeque::new(),
+            local: VecDeque::new(),
         }
     }
 
@@ -81,9 +96,9 @@ impl<'a> JointWindows<'a> {
     }
 
     /// Sends what the window came to that has just ended.
-    pub(super) fn send(&mut self, window: WindowSet, disturbance: Option<Disturbance>, early_end: EarlyEnd) {
-        self.heartbeat.send(WindowReport::new(self.ranks, &window, disturbance, early_end));
-        self.readings.push_back(window.readings);
+    pub(super) fn send(&mut self, report: WindowReport, local: LocalPart) {
+        self.heartbeat.send(report);
+        self.local.push_back(local);
     }
 
     /// The launcher gives a process that it wants to end but a moment: no time for other processes.
@@ -118,7 +133,7 @@ impl Trials<'_> {
         let early_end = EarlyEnd { broken: self.is_stopped(), ..self.early_end() };
         let report = WindowReport::new(ranks, &window, disturbance, early_end);
         let all = ranks.exchange(&report, ANSWER_LIMIT)?;
-        Ok(self.receive(ranks, all, window.readings).unwrap_or(Ending::Complete))
+        Ok(self.receive(ranks, all, LocalPart::new(window)).unwrap_or(Ending::Complete))
     }
 
     /// Exchanges with the others what is known while the window is open that began at `start`. Returns what the level ends with,
@@ -137,8 +152,8 @@ impl Trials<'_> {
         };
         let Some(all) = joint.heartbeat.poll(progress)? else { return Ok(None) };
         while let Some(reports) = joint.heartbeat.receive() {
-            let readings = joint.readings.pop_front().flatten();
-            if let Some(ending) = self.receive(joint.ranks, reports, readings) {
+            let Some(local) = joint.local.pop_front() else { break };
+            if let Some(ending) = self.receive(joint.ranks, reports, local) {
                 return Ok(Some(ending));
             }
         }
@@ -150,12 +165,14 @@ impl Trials<'_> {
     }
 
     /// Processes a window that all have reported; returns what the level ends with, if it does.
-    fn receive(&mut self, ranks: &Ranks, all: Vec<WindowReport>, readings: Option<MetricsFold>) -> Option<Ending> {
+    fn receive(&mut self, ranks: &Ranks, all: Vec<WindowReport>, local: LocalPart) -> Option<Ending> {
         let interrupted = all.iter().any(|report| report.interrupted);
         let broken = all.iter().any(|report| report.broken);
+        let edge = all.iter().map(|report| report.edge).fold(Edge::default(), Edge::and);
         let span = if self.run.finite { Span::Whole } else { Span::Window };
-        let (window, disturbance) = joined(ranks, all, readings, span)?;
-        self.keep(window, disturbance);
+        let (window, disturbance) = joined(ranks, all, local.readings, span)?;
+        self.keep(window.sampled(local.outstanding, local.held_back), disturbance);
+        self.silence.note(self.history.over(), self.silence_clock());
         let failed = self.history.latest().is_some_and(|window| self.fails_with(window));
         if interrupted {
             self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
@@ -164,7 +181,7 @@ impl Trials<'_> {
         if failed || broken {
             return Some(Ending::Failed);
         }
-        if self.run.finite { Some(Ending::Complete) } else { self.history.decide(self.measurement.plan) }
+        if self.run.finite { Some(Ending::Complete) } else { self.decide(edge) }
     }
 
     /// What ends a window or the level early in this process.

@@ -1,3 +1,5 @@
+mod joint;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 

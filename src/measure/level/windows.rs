@@ -9,9 +9,10 @@ use base::debug;
 use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
 use crate::level::edges::ramp_limit;
-use crate::level::joint::JointWindows;
+use crate::level::joint::{JointWindows, LocalPart};
 use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::measurement::Outlook;
+use crate::ranks::WindowReport;
 use crate::record::Completed;
 use crate::result::summary::Ending;
 use crate::waiting::{GRACE, try_wait};
@@ -97,7 +98,9 @@ impl Trials<'_> {
         let is_counted = self.measurement.plan.window.requests().is_some();
         try_wait(|| {
             let sample = self.look(start)?;
-            self.silence.note(self.history.over().plus(self.run.recorder.completed()), Stamp::now());
+            if joint.is_none() {
+                self.silence.note(self.history.over().plus(self.run.recorder.completed()), self.silence_clock());
+            }
             let mut is_exchanging = false;
             if let Some(joint) = joint.as_deref_mut() {
                 if let Some(ending) = self.exchange(joint, start)? {
@@ -146,8 +149,16 @@ impl Trials<'_> {
     /// Whether the server answers nothing any more, and too many requests will have failed if it goes on like this.
     fn is_silent(&self, outlook: Outlook) -> bool {
         let left = outlook.left.filter(|_| outlook.planned.is_none());
-        let outcome = left.and_then(|left| self.silence.outcome(Stamp::now(), left));
+        let outcome = left.and_then(|left| self.silence.outcome(self.silence_clock(), left));
         outcome.is_some_and(|over| self.measurement.exceeds_errors(over.succeeded, over.failed))
+    }
+
+    /// The time by which it is silent. Processes that share a load must find the same: they have the windows that all have reported.
+    pub(super) fn silence_clock(&self) -> Stamp {
+        match self.measurement.joint() {
+            Some(_) => Stamp(0).plus_duration(self.history.measured()),
+            None => Stamp::now(),
+        }
     }
 
     /// Whether the open window, which began at `start`, has what its rule asks for.
@@ -182,7 +193,7 @@ impl Trials<'_> {
                 self.boundaries.push(span.end);
             }
         }
-        let ending = self.early_ending().or_else(|| self.decide());
+        let ending = self.early_ending().or_else(|| self.decide(self.edge()));
         debug!("after {} windows: {ending:?}", self.history.closed());
         self.barrier.arrive(ending)
     }
@@ -194,7 +205,8 @@ impl Trials<'_> {
         joint.begin_next();
         let next_end = self.planned_end(span.end, Some(joint));
         let (window, disturbance) = self.cut(span, next_end, |_, _| ());
-        joint.send(window, disturbance, self.early_end());
+        let report = WindowReport::new(joint.ranks, &window, disturbance, self.early_end()).at(self.edge());
+        joint.send(report, LocalPart::new(window));
         self.boundaries.push(span.end);
     }
 }

@@ -16,7 +16,7 @@ use crate::history::Conclusion;
 use crate::level_run::MeasuredLevel;
 use crate::metrics::MetricsFold;
 use crate::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
-use crate::record::LoadReport;
+use crate::record::{Completed, LoadReport};
 use crate::result::summary::Ending;
 use crate::stages::over::EndingStage;
 use crate::stages::running::RunningStage;
@@ -74,6 +74,22 @@ impl<'a> JointStages<'a> {
         self.trouble.is_some() || self.all.iter().any(|rank| rank.interrupted || rank.broken)
     }
 
+    /// So much is over here of a stage, which the next exchange tells the others.
+    fn is_at(&mut self, stage: usize, over: Completed) {
+        let Progress { stage: current, requests, failed, .. } = &mut self.local_progress;
+        (*current, *requests, *failed) = (stage, over.succeeded + over.failed, over.failed);
+    }
+
+    /// What is over of a stage in all other processes, as far as they have said so: only all together tell whether too much of it
+    /// fails.
+    fn others_at(&self, stage: usize) -> Completed {
+        let own_rank = self.ranks.part().rank;
+        let others = self.all.iter().enumerate().filter(|(rank, other)| *rank != own_rank && other.stage == stage);
+        others.fold(Completed::default(), |sum, (_, &Progress { requests, failed, .. })| {
+            sum.plus(Completed { succeeded: requests.saturating_sub(failed), failed, cancelled: 0 })
+        })
+    }
+
     /// Whether all have said that this holds.
     fn all_are(&self, is: impl Fn(&Progress) -> bool) -> bool {
         !self.all.is_empty() && self.all.iter().all(is)
@@ -113,9 +129,10 @@ impl Play<'_> {
                 self.report_all(joint);
             }
             let next = prepared?;
-            let ending = stage.wait(self.measurement, || {
+            let ending = stage.wait(self.measurement, |over| {
+                joint.is_at(number, over);
                 let may_go_on = self.exchange(joint);
-                self.goes_on(may_go_on)
+                self.goes_on(may_go_on, joint.others_at(number))
             });
             // The counters must have come before they are asked for again.
             self.exchange_until(joint, |play, joint| joint.trouble.is_some() || play.counters.poll().unwrap_or(true));
@@ -250,6 +267,7 @@ impl Play<'_> {
         let conclusion = Conclusion { ending: over.ending, limit: None, intervals: Vec::new() };
         let mut level = window.summarize(models, over.stage.level.load, over.counted(), conclusion);
         (level.client_usage, level.server_usage) = over.usage;
+        over.note_client(&mut level, self.measurement);
         let (evidence, owns_server) = (over.evidence(self.measurement), joint.ranks.owns_server());
         joint.heartbeat.send((report, Closing::new(&level, &evidence, LoadReport::default(), owns_server)));
         joint.unreported.push_back(Unreported { over, readings });

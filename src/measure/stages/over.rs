@@ -171,13 +171,19 @@ impl EndingStage {
         summary.disturbances = Disturbances::of_one(disturbance);
         (summary.windows, summary.timeline) = log.finish(start, &summary.disturbances);
         (summary.client_usage, summary.server_usage) = self.usage;
-        (summary.threads, summary.connections) = (Some(facts.issuers), measurement.backend.connections());
-        // The server's counts of a stage have requests of its neighbours in them.
-        let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
-        summary.remarks = Remark::of_replies(&stage.load.oddities()).chain(answers).collect();
+        self.note_client(&mut summary, measurement);
         let evidence = self.evidence(measurement);
         summary.verdict = judge(&summary, &evidence);
         (summary, evidence)
+    }
+
+    /// Adds what this process knows of the client's side.
+    pub(super) fn note_client(&self, summary: &mut LevelSummary, measurement: &Measurement<'_>) {
+        let RunningStage { level, load, .. } = &self.stage;
+        (summary.threads, summary.connections) = (Some(level.facts.issuers), measurement.backend.connections());
+        // The server's counts of a stage have requests of its neighbours in them.
+        let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
+        summary.remarks = Remark::of_replies(&load.oddities()).chain(answers).collect();
     }
 
     /// The evidence for its verdict besides the summary.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::RunningLoad;
 use crate::measurement::{Measurement, Outlook, Watcher};
-use crate::record::LoadReport;
+use crate::record::{Completed, LoadReport};
 use crate::result::summary::{Ending, LevelSummary};
 use crate::sending::Sending;
 use crate::slicer::Slicer;
@@ -24,6 +24,8 @@ pub(super) struct RunningStage {
     pub(super) level: LevelRun,
     pub(super) load: RunningLoad,
     pub(super) planned_end: Stamp,
+    /// What other processes have done of it, where they share it.
+    others: Completed,
 }
 
 impl RunningStage {
@@ -39,27 +41,32 @@ impl RunningStage {
         let slicer = Slicer::of_about(load.started(), timed.unwrap_or_default());
         let trend = BacklogTrend::new(level.sending.or(timed.map(Sending::steady)));
         let sampler = Sampler::of_whole(slicer, Sampled { run: &level, load: &load }, trend);
-        Self { sampler, level, load, planned_end }
+        Self { sampler, level, load, planned_end, others: Completed::default() }
     }
 
     fn sampled(&self) -> Sampled<'_> {
         Sampled { run: &self.level, load: &self.load }
     }
 
-    /// Waits until the stage is over, or must not continue, which `others` also tell. Returns what it ends with.
+    /// Waits until the stage is over, or must not continue, which `others` also tell: they are told what is over here, and say what
+    /// is over elsewhere. Returns what it ends with.
     pub(super) fn wait(
         &mut self,
         measurement: &Measurement<'_>,
-        mut others: impl FnMut() -> ControlFlow<Ending>,
+        mut others: impl FnMut(Completed) -> ControlFlow<Ending, Completed>,
     ) -> Ending {
         wait(|| {
             if Stamp::now() >= self.planned_end {
                 return ControlFlow::Break(Ending::Complete);
             }
             let silence = self.look(measurement.watcher);
-            let ended = match others() {
+            let ended = match others(self.level.recorder.completed()) {
                 ControlFlow::Break(ending) => Some(ending),
-                ControlFlow::Continue(()) => self.ends(measurement, silence),
+                ControlFlow::Continue(others) => {
+                    // One that is in the next stage already tells of that.
+                    self.others = if others.all() > self.others.all() { others } else { self.others };
+                    self.ends(measurement, silence)
+                }
             };
             if let Some(ending) = ended {
                 return ControlFlow::Break(ending);
@@ -91,13 +98,13 @@ impl RunningStage {
 
     /// Whether more of its requests have failed than may, so that no further stage is to begin.
     pub(super) fn has_failed(&self, measurement: &Measurement<'_>) -> bool {
-        measurement.has_failed(&self.level.recorder, self.load.started())
+        measurement.has_failed(self.level.recorder.completed().plus(self.others), self.load.started())
     }
 
     fn fails_too_often(&self, measurement: &Measurement<'_>) -> bool {
         let LevelRun { recorder, requests, .. } = &self.level;
         let left = (self.planned_end != Stamp::NEVER).then(|| self.planned_end.from_now());
-        let outlook = Outlook { left, ..Outlook::planned(*requests) };
+        let outlook = Outlook { left, earlier: self.others, ..Outlook::planned(*requests) };
         measurement.fails_too_often(recorder, self.load.started(), outlook)
     }
 
