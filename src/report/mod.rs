@@ -36,6 +36,7 @@ mod sequences;
 mod server_load;
 mod server_metrics;
 mod sessions;
+mod shortened;
 pub mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod tests;

@@ -94,12 +94,7 @@ fn level(checked: &Checked) -> Option<String> {
 /// The value of a requirement and its interval, with their units, for a table.
 pub fn cells(checked: &Checked) -> (String, String) {
     let show = |value: f64| checked.unit.show_exactly(value);
-    let of_what = match (checked.unit, &checked.variant) {
-        (Unit::Ratio, Some(_)) => " of the reference's",
-        (Unit::Ratio, None) => " of the baseline's",
-        _ => "",
-    };
-    let value = checked.value.map(|value| show(value) + of_what);
+    let value = checked.value.map(|value| show(value) + checked.relation());
     let interval = match (checked.interval, checked.bounds) {
         (Some(interval), _) => checked.unit.show_exactly_between(interval.low, interval.high),
         // Judged by its value.

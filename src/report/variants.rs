@@ -16,6 +16,7 @@ use crate::number::{binary, significant};
 use crate::result::compare::Direction;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
+use crate::shortened;
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::stdio::shown;
 use crate::terms::{MeasurementPlan, Order, Statistic};
@@ -95,8 +96,8 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
         text,
         "  {:<12}{:>9}{:>9}{:>7}{:>16}{:>7}{:>7}",
         "",
-        cut(&reference, 8),
-        cut(&variant, 8),
+        shortened::beginning(&reference, 8),
+        shortened::beginning(&variant, 8),
         "ratio",
         "95% interval",
         "p",
@@ -258,15 +259,7 @@ fn levels(cell: &Cell, variant: usize) -> String {
 }
 
 fn name(result: &VariantsResult, number: usize) -> String {
-    cut(&shown(&result.variants[number].name), NAME)
-}
-
-/// The first columns of a name.
-pub fn cut(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    text.chars().take(columns - 1).chain(['…']).collect()
+    shortened::beginning(&shown(&result.variants[number].name), NAME)
 }
 
 /// A figure's name in tables, with its unit.

@@ -43,7 +43,7 @@ pub struct Answer {
     pub figures: Vec<ReportedFigure>,
     /// How sure it is.
     pub sure: Sureness,
-    /// What is missing, if it is not sure.
+    /// What is missing if it is not sure; if it is, what is wrong with the load for certain.
     pub missing: Option<Missing>,
     /// What the requirements came to, if there are any.
     pub gate: Option<GateAnswer>,
@@ -140,6 +140,19 @@ impl Answer {
         Self { sure: Sureness::Undecided, missing: Some(missing), ..self }
     }
 
+    /// The same, with something to know about the load that takes nothing from it: more of the same would change nothing.
+    fn notes(self, missing: Missing) -> Self {
+        Self { sure: self.sure, ..self.lacks(missing) }
+    }
+
+    /// The same, no longer sure; what it lacks already stays.
+    fn also_lacks(self, missing: Missing) -> Self {
+        match self.missing {
+            Some(_) => Self { sure: Sureness::Undecided, ..self },
+            None => self.lacks(missing),
+        }
+    }
+
     /// Everything in one line: gate, answer, and what is missing.
     pub fn line(&self) -> String {
         let gate = self.gate.as_ref().map(|gate| format!("{}. ", gate.words)).unwrap_or_default();
@@ -179,7 +192,7 @@ impl RunResult {
     /// The answer to what the run was asked; none where nothing was measured yet.
     pub fn answer(&self) -> Option<Answer> {
         let answer = match (&self.variants, &self.sweep, &self.periodic) {
-            (Some(variants), ..) if variants.matrix.is_some() => study::winners(variants),
+            (Some(variants), ..) if variants.matrix.is_some() => study::winners(variants, &self.setup),
             (Some(variants), ..) => {
                 changes::of_variants(variants, &self.setup, !self.requirements.is_empty()).map(|answer| Answer {
                     // What a gate was asked it has answered.
@@ -193,17 +206,18 @@ impl RunResult {
         };
         let answer = Answer { gate: gate(&self.requirements), ..answer? };
         let is_doubtful = answer.missing.as_ref().is_none_or(|missing| !missing.is_certain);
-        let answer = match self.breaking_off().filter(|_| is_doubtful && answer.sure != Sureness::NotMeasured) {
-            Some(problem) => answer.lacks(Missing::new(problem).certain()),
+        let answer = match self.breaking_off().filter(|_| answer.sure != Sureness::NotMeasured) {
+            Some(problem) if is_doubtful => answer.lacks(Missing::new(problem).certain()),
+            Some(problem) => answer.also_lacks(Missing::new(problem).certain()),
             None => answer,
         };
         let answer = match self.failed_start().filter(|_| answer.sure == Sureness::Sure) {
-            Some(problem) => answer.lacks(Missing::new(problem).certain()),
+            Some(problem) => answer.also_lacks(Missing::new(problem).certain()),
             None => answer,
         };
         let is_open = answer.gate.as_ref().is_some_and(|gate| gate.outcome == Judgement::Undecided && !gate.passed);
         match is_open && answer.sure == Sureness::Sure {
-            true => Some(answer.lacks(self.longer_gate())),
+            true => Some(answer.also_lacks(self.longer_gate())),
             false => Some(answer),
         }
     }
@@ -326,7 +340,7 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
             (None, Bounds { low: Some(low), .. }) => format!(" (at least {})", unit.show(low)),
             (None, Bounds { .. }) => String::new(),
         };
-        format!(": {}{range}", unit.show(value))
+        format!(": {}{}{range}", unit.show(value), decided.relation())
     });
     let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
     let passed = failed.is_none() && open.is_none();

@@ -61,3 +61,14 @@ pub struct Checked {
     /// Further remarks.
     pub note: Option<String>,
 }
+
+impl Checked {
+    /// What a ratio is one of, after the value; empty for other units.
+    pub fn relation(&self) -> &'static str {
+        match (self.unit, &self.variant) {
+            (Unit::Ratio, Some(_)) => " of the reference's",
+            (Unit::Ratio, None) => " of the baseline's",
+            _ => "",
+        }
+    }
+}

@@ -46,8 +46,8 @@ pub struct Change {
 }
 
 /// What the intervals of changes hold for, as a sentence without its end.
-pub fn reach(levels: &[LevelChange]) -> &'static str {
-    match levels.iter().flat_map(|level| &level.figures).any(|change| change.across_starts) {
+pub fn reach<'a>(levels: impl IntoIterator<Item = &'a LevelChange>) -> &'static str {
+    match levels.into_iter().flat_map(|level| &level.figures).any(|change| change.across_starts) {
         true => "Across starts of the server, as far as the results have several (--restarts)",
         false => "Within these two runs only: the same server, started again, may differ by more (--restarts)",
     }
@@ -89,9 +89,9 @@ pub fn differences_of_work(first: &Setup, second: &Setup) -> Vec<String> {
     let values = |setup: &Setup| {
         [
             ("models", models(setup)),
-            ("service", setup.service_kind.clone()),
+            ("service", setup.service().to_owned()),
             ("batch size", setup.batch_size.to_string()),
-            ("latency", setup.headline.name().to_owned()),
+            ("latency", setup.headline.words().to_owned()),
             ("calls", if setup.synchronous { "synchronous" } else { "asynchronous" }.to_owned()),
         ]
     };
@@ -189,7 +189,7 @@ mod tests {
     use crate::restarts::restarts;
     use crate::setup::sample as plans;
     use crate::statistic::value;
-    use crate::summary::{Ending, StatisticEstimate, sample};
+    use crate::summary::{Ending, Headline, StatisticEstimate, sample};
     use crate::tensors::TensorBytes;
     use crate::terms::{PERCENTILES, Statistic};
 
@@ -286,5 +286,13 @@ mod tests {
         assert!(differences(&setup, &setup).is_empty());
         let other = Setup { batch_size: 4, ..plans::setup() };
         assert_eq!(differences(&setup, &other), ["batch size: '1' and '4'"]);
+        let (service_kind, headline) = ("OPENAI".to_owned(), Headline::ResponseTime);
+        let other = Setup { service_kind, headline, ..plans::setup() };
+        let setup = Setup { service_kind: "TRITON_C_API".to_owned(), headline: Headline::ServiceTime, ..setup };
+        let expected = [
+            "service: 'Triton in process' and 'OpenAI API'",
+            "latency: 'from the send to the last response' and 'from the intended send to the last response'",
+        ];
+        assert_eq!(differences(&setup, &other), expected, "in words, not by keys");
     }
 }

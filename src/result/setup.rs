@@ -129,6 +129,19 @@ pub struct ModelIdentity {
 }
 
 impl Setup {
+    /// The service's kind, in words.
+    pub fn service(&self) -> &str {
+        match self.service_kind.as_str() {
+            "TRITON_C_API" => "Triton in process",
+            "TRITON" => "Triton over the network",
+            "OPENAI" => "OpenAI API",
+            "TENSORFLOW_SERVING" => "TensorFlow Serving",
+            "TORCHSERVE" => "TorchServe",
+            "DYNAMIC_GRPC" => "gRPC",
+            kind => kind,
+        }
+    }
+
     /// Whether the entries are turns, as all are of sessions.
     pub fn has_turns(&self) -> bool {
         self.turns || self.mode.sessions().is_some()

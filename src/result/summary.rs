@@ -574,6 +574,15 @@ impl Headline {
             Self::FirstResponse => "first_response",
         }
     }
+
+    /// From when to when it runs.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::ServiceTime => "from the send to the last response",
+            Self::ResponseTime => "from the intended send to the last response",
+            Self::FirstResponse => "from the send to the first response",
+        }
+    }
 }
 
 /// Summaries with round numbers for the tests of everything that reads summaries.

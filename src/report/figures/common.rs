@@ -8,6 +8,7 @@ use crate::result::figures::FigureAt;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
+use crate::shortened;
 use crate::stdio::shown;
 use crate::terms::{Point, Statistic};
 
@@ -63,18 +64,10 @@ impl Legend<'_> {
                 @let left = 8.0 + 322.0 * (number % 2) as f64;
                 @let baseline = top + 18.0 + LEGEND_PITCH * (number / 2) as f64;
                 @if self.marked { (Mark::of_line(number).at(left + 4.0, baseline - 5.0, "")) }
-                @let words = format!("{} {}", letter(number), end_of(&run.name));
+                @let words = format!("{} {}", letter(number), shortened::ending(&run.name, MAX_LETTERS));
                 (coloured(if self.marked { left + 16.0 } else { left }, baseline, Anchor::Start, of_kind(number), &words))
             }
         } }
-    }
-}
-
-/// As much of a name as a legend has room for: the ends of file names differ more often than their beginnings.
-fn end_of(name: &str) -> String {
-    match name.chars().count().checked_sub(MAX_LETTERS) {
-        None | Some(0) => name.to_owned(),
-        Some(more) => format!("…{}", name.chars().skip(more + 1).collect::<String>()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::figures::time_axis::TimeAxis;
 use crate::number::{rate, short};
 use crate::result::summary::LevelSummary;
 use crate::result::timeline::Slice;
+use crate::shortened;
 use crate::stdio::shown;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 526.0, height: 170.0 };
@@ -167,18 +168,11 @@ fn legend(reasons: &[&InferError], sums: &[f64]) -> Markup {
             @let (top, colour) = (FRAME.bottom() + 44.0 + PITCH * line as f64, colour(number, reasons.len()));
             rect class={ "f" (colour.class) } x="84" y=(n(top - 9.0)) width="11" height="11" fill=(colour.light) {}
             (dim(78.0, top, Anchor::End, &short(*sum)))
-            @let [long, short] = MAX_LETTERS.map(|letters| cut(&words(number), letters));
+            @let [long, short] = MAX_LETTERS.map(|letters| shortened::beginning(&words(number), letters));
             @if long == short { (text(102.0, top, Anchor::Start, &long)) } @else {
                 g.t2 { (text(102.0, top, Anchor::Start, &long)) }
                 g.t1 display="none" { (text(102.0, top, Anchor::Start, &short)) }
             }
         }
-    }
-}
-
-fn cut(words: &str, letters: usize) -> String {
-    match words.char_indices().nth(letters) {
-        Some((at, _)) => format!("{}…", &words[..at]),
-        None => words.to_owned(),
     }
 }

@@ -11,10 +11,10 @@ use crate::result::compare::{Change, Direction, changes};
 use crate::result::figures::FigureAt;
 use crate::result::rounds::Figure;
 use crate::result::variants::{FigureChange, VariantsResult};
+use crate::shortened;
 use crate::stats::Interval;
 use crate::stdio::shown;
 use crate::terms::{FEW_PERCENTILES, Point};
-use crate::variants::cut;
 
 /// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;
@@ -69,7 +69,7 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
     for (other, run) in others.iter().enumerate() {
         for change in changes(first.result, run.result, MARGIN) {
             let level = full_name(change.load, change.distinction);
-            let group = format!("{} {}, {level}", letter(other + 1), cut(&run.name, LETTERS));
+            let group = format!("{} {}, {level}", letter(other + 1), shortened::beginning(&run.name, LETTERS));
             let drawn = change.figures.into_iter().filter(|change| is_reported(change.figure_at, asked));
             rows.extend(drawn.map(|change| {
                 let Change { figure_at, ratio, interval, verdict, .. } = change;
@@ -88,7 +88,7 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
             let level = cell.loads.get(compared.variant).map(|load| full_name(*load, cell.distinction()));
             let group = format!(
                 "{}, {}",
-                cut(&shown(&result.variants[compared.variant].name), LETTERS),
+                shortened::beginning(&shown(&result.variants[compared.variant].name), LETTERS),
                 level.unwrap_or_default()
             );
             rows.extend(compared.figures.into_iter().filter_map(|change| {
@@ -118,7 +118,7 @@ fn picture_of(mut rows: Vec<Row>, reference: &str, margin: f64) -> Option<Markup
     let lines = Lines::new(&rows);
     let frame = Frame { left: 182.0, top: TOP, width: 240.0, height: PITCH * lines.count as f64 };
     let x = Scale::Log { low: (-most * 1.05).exp(), high: (most * 1.05).exp() };
-    let title = format!("change from {}", cut(reference, LETTERS));
+    let title = format!("change from {}", shortened::beginning(reference, LETTERS));
     let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: &title };
     let none = Axis { scale: x, ticks: Vec::new(), label: &percent, title: "" };
     let band = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| frame.x(x.position(ratio)));

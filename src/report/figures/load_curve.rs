@@ -68,7 +68,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         @for curve in &curves { (draw_curve(curve, scales)) }
         @if let [_] = shown { (ring(&curves, scales)) }
         (names(&curves, scales))
-        (level_names(&mut labels, &curves, scales))
+        (level_names(&mut labels, named_curves(&curves, shown.len()), scales))
         (legend.below(HEIGHT))
     };
     Some(picture(HEIGHT + legend.height(), "Latency against throughput, a point for each level", &content))
@@ -210,14 +210,22 @@ fn names(curves: &[Curve<'_>], scales: Scales) -> Markup {
     }
 }
 
-/// At the highest line, the load of each point, the ends first; those without room are left out.
+/// The lines whose points are named: of a single result the highest, because all have the same levels.
+fn named_curves<'a, 'l>(curves: &'a [Curve<'l>], results: usize) -> &'a [Curve<'l>] {
+    if results > 1 { curves } else { &curves[curves.len().saturating_sub(1)..] }
+}
+
+/// The load of each point, the ends of all lines first; those without room are left out.
 fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Markup {
-    let Some(highest) = curves.last() else { return html! {} };
-    let mut levels: Vec<&LevelSummary> = highest.levels.clone();
-    levels.rotate_right(1);
+    let is_inside = |curve: &Curve<'_>, number: usize| number > 0 && number + 1 < curve.levels.len();
+    let points = curves.iter().flat_map(|curve| {
+        curve.levels.iter().enumerate().map(move |(number, level)| (is_inside(curve, number), curve, *level))
+    });
+    let mut points: Vec<(bool, &Curve<'_>, &LevelSummary)> = points.collect();
+    points.sort_by_key(|(is_inside, ..)| *is_inside);
     let mut names = Vec::new();
-    for level in levels {
-        let (at, up) = highest.position(level, scales);
+    for (_, curve, level) in points {
+        let (at, up) = curve.position(level, scales);
         let (above, below) = ((up - 7.0).max(FRAME.top - 2.0), (up + 16.0).min(FRAME.bottom() - 4.0));
         let spot =
             |y: f64, anchor: Anchor| Spot { x: if anchor == Anchor::End { at - 7.0 } else { at + 7.0 }, y, anchor };
@@ -261,6 +269,23 @@ mod tests {
         assert_eq!([0, 1, 2].map(of_kind), [2, 2, 2], "{drawn}");
         assert!(drawn.contains("viewBox=\"0 0 640 410\""), "there is room for the legend: {drawn}");
         assert!(!draw(&shown[..1]).unwrap().into_string().contains(">A "));
+    }
+
+    #[test]
+    fn points_of_every_result_are_named() {
+        let result = |ms: u64, loads: [u32; 2]| {
+            let level = |load: u32| {
+                sample::level(LevelLoad::Concurrency(load), u64::from(load) * 100, ms * u64::from(load) * 1_000_000)
+            };
+            plans::result(&plans::setup(), &loads.map(level))
+        };
+        let (old, new) = (result(10, [1, 4]), result(40, [2, 8]));
+        let drawn = draw(&[Shown::new("old", &old), Shown::new("new", &new)]).unwrap().into_string();
+        for name in [">c 1<", ">c 4<", ">c 2<", ">c 8<"] {
+            assert_eq!(drawn.matches(name).count(), 1, "{name}: {drawn}");
+        }
+        let alone = draw(&[Shown::new("old", &old)]).unwrap().into_string();
+        assert_eq!(alone.matches(">c 4<").count(), 1, "its lines have the same levels: {alone}");
     }
 
     #[test]

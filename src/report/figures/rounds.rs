@@ -9,6 +9,7 @@ use crate::figures::common::variant_figure;
 use crate::number::{rate, short, time};
 use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantsResult};
+use crate::shortened;
 use crate::stats::Interval;
 use crate::stdio::shown;
 use crate::variants::brief;
@@ -187,13 +188,7 @@ fn names(result: &VariantsResult, values: &[Dot], y: Scale) -> Markup {
         .filter_map(|variant| Some((variant, VALUES.y(y.position(last(variant)?.value)))))
         .collect();
     let places = spread(&ends.iter().map(|(_, up)| *up).collect::<Vec<_>>(), 22.0, VALUES.top..=VALUES.bottom());
-    let name = |variant: usize| {
-        let name = brief(&shown(&result.variants[variant].name));
-        match name.chars().count() > LETTERS {
-            true => name.chars().take(LETTERS - 1).chain(['…']).collect(),
-            false => name,
-        }
-    };
+    let name = |variant: usize| shortened::beginning(&brief(&shown(&result.variants[variant].name)), LETTERS);
     html! { @for ((variant, _), height) in ends.iter().zip(places) {
         (coloured(VALUES.right() + 8.0, height + 4.0, Anchor::Start, of_kind(*variant), &name(*variant)))
     } }

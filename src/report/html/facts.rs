@@ -1,8 +1,7 @@
-//! The tables of the page: failures, the instrument, disturbances, requirements, comparisons, the environment.
+//! The tables of the page: failures, the instrument, disturbances, requirements, comparisons.
 
 use maud::{Markup, html};
 
-use crate::backend::BackendIdentity;
 use crate::console::row;
 use crate::figures::{
     MARGIN, Part, Shown, change as signed, draw, figure_name, full_name, level, parts, rate, short, time,
@@ -10,11 +9,10 @@ use crate::figures::{
 use crate::html::parts::{percent, whose};
 use crate::html::{figure, shares};
 use crate::model::statistics::CountedTime;
-use crate::result::compare::{Direction, changes, differences as unlike};
+use crate::result::RunResult;
+use crate::result::compare::{Direction, changes, differences as unlike, reach};
 use crate::result::figures::{Figure, Group, rows};
-use crate::result::outcome::Outcome;
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
-use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 use crate::terms::{FEW_PERCENTILES, Picture};
 use crate::{generation, memory, requirements as gate, sequences, sessions};
@@ -299,7 +297,11 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
             } }
         }
         @if all.iter().any(|(_, changes)| !changes.is_empty()) {
-            p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as no change." }
+            @for (run, _) in all.iter().filter(|(_, changes)| changes.is_empty()) {
+                p.none { b { (run.name) } " has no level in common with " (first.name) ": it is not compared." }
+            }
+            p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as no change. "
+                (reach(all.iter().flat_map(|(_, changes)| changes))) "." }
         }
     }
 }
@@ -309,89 +311,5 @@ fn direction(verdict: Direction) -> &'static str {
         Direction::Worse => "badge bad",
         Direction::Better | Direction::Same => "badge good",
         Direction::Undecided => "badge warn",
-    }
-}
-
-/// The environment of each result.
-pub fn environments(results: &[Shown<'_>]) -> Markup {
-    html! {
-        section id="environment" {
-            h2 { "Environment" }
-            @for (number, run) in results.iter().enumerate() { (whose(results, number)) (environment(run.result)) }
-        }
-    }
-}
-
-/// What was measured, where and how.
-fn environment(result: &RunResult) -> Markup {
-    let setup = &result.setup;
-    let host = &setup.host;
-    let facts = [
-        ("program", format!("{} {}", setup.program.name, setup.program.version)),
-        (
-            "server",
-            setup.server.as_ref().map(|server| format!("{} {}", server.name, server.version)).unwrap_or_default(),
-        ),
-        ("backends", backends(setup)),
-        ("began", setup.began.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
-        ("processor", host.processor.clone().unwrap_or_default()),
-        (
-            "processors",
-            host.processors.to_string()
-                + &host.quota.map(|quota| format!(", quota {}", short(quota))).unwrap_or_default(),
-        ),
-        ("governor", host.governor.clone().unwrap_or_default()),
-        ("memory", host.memory_bytes.map(memory).unwrap_or_default()),
-        ("kernel", host.kernel.clone().unwrap_or_default()),
-        ("GPUs", host.gpus.join(", ")),
-        ("seed", setup.seed.to_string()),
-        ("threads", setup.max_threads.to_string()),
-        ("batch size", setup.batch_size.to_string()),
-        ("outcomes", outcomes(result)),
-    ];
-    html! {
-            pre { "triton-bench" @for word in &setup.command_line { " " (quoted(word)) } }
-            dl.facts { @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { dt { (name) } dd { (shown(value)) } } }
-            div.scroll tabindex="0" { table {
-                thead { tr { th { "model" } th.left { "versions" } th.left { "platform" } th.left { "backend" } th { "largest batch" } th.left { "configuration (SHA-256)" } } }
-                tbody { @for model in &setup.models { tr {
-                    th { (shown(&model.name)) } td.left { (shown(&model.versions.join(", "))) } td.left { (shown(&model.platform)) }
-                    td.left { (shown(&model.backend)) } td { (model.max_batch_size) }
-                    td.left { @match &model.config_hash { Some(hash) => code title=(hash) { (hash.get(..16).unwrap_or(hash)) "…" }, None => "unknown" } }
-                } } }
-            } }
-            details { summary { "Every setting" }
-                div.scroll { table { tbody { @for flag in &setup.flags { tr {
-                    th { (flag.name) } td.words { (shown(&flag.values.join(" "))) } td { @if flag.given { "given" } @else { "default" } }
-                } } } } }
-            }
-    }
-}
-
-/// The loaded builds of backends, if known.
-fn backends(setup: &Setup) -> String {
-    let description = |backend: &BackendIdentity| {
-        let hash = backend.sha256.as_deref().and_then(|hash| hash.get(..16)).map(|hash| format!(" {hash}…"));
-        let versions = backend.versions.iter().map(|name| format!(", {name}"));
-        format!("{}{}{}", backend.name, hash.unwrap_or_default(), versions.collect::<String>())
-    };
-    let all = setup.server.iter().flat_map(|server| &server.backends);
-    all.map(description).collect::<Vec<_>>().join("; ")
-}
-
-fn outcomes(result: &RunResult) -> String {
-    let words: Vec<String> =
-        result.levels.iter().map(|summary| format!("{} {}", level(summary), Outcome::new(summary))).collect();
-    words.join(", ")
-}
-
-/// Quoted for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    let word = shown(word);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

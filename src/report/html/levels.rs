@@ -8,7 +8,7 @@ use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
-use crate::result::summary::{Headline, HostMetrics, LevelSummary, StatisticEstimate};
+use crate::result::summary::{HostMetrics, LevelSummary, StatisticEstimate};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
@@ -22,11 +22,6 @@ pub fn table(result: &RunResult) -> Markup {
     let open = result.levels.iter().any(|level| level.client.open_loop.is_some());
     let further = further(&result.levels, &setup.measurement);
     let columns = Columns { percentiles: &percentiles, further: &further, open };
-    let headline = match setup.headline {
-        Headline::ServiceTime => "from the send to the last response",
-        Headline::ResponseTime => "from the intended send to the last response",
-        Headline::FirstResponse => "from the send to the first response",
-    };
     html! {
         div.scroll tabindex="0" {
             table {
@@ -38,10 +33,10 @@ pub fn table(result: &RunResult) -> Markup {
                     @for figure in &further { th title=(figure.figure.meaning) { (figure.short()) } }
                     th { "max" } th { "failed" } th { "requests" }
                 } }
-                tbody { @for level in &result.levels { (row(level, &columns)) } }
+                tbody { @for (level, earlier) in result.levels_with_earlier() { (row(level, &row_name(result, level, earlier), &columns)) } }
             }
         }
-        p.note { "Latencies run " (headline) ". Below each figure its 95 % confidence interval; figures in italics have fewer \
+        p.note { "Latencies run " (setup.headline.words()) ". Below each figure its 95 % confidence interval; figures in italics have fewer \
             samples than they need." }
     }
 }
@@ -63,14 +58,20 @@ struct Columns<'a> {
     open: bool,
 }
 
-fn row(summary: &LevelSummary, columns: &Columns<'_>) -> Markup {
+/// Its load, and which of several levels with that load it is.
+fn row_name(result: &RunResult, summary: &LevelSummary, earlier: &[LevelSummary]) -> String {
+    let repetition = result.distinction(summary, earlier).repetition.map(|number| format!(", no. {number}"));
+    level(summary) + &repetition.unwrap_or_default()
+}
+
+fn row(summary: &LevelSummary, name: &str, columns: &Columns<'_>) -> Markup {
     let (client, percentiles) = (&summary.client, columns.percentiles);
     let outcome = Outcome::new(summary);
     let latencies =
         std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
     html! {
         tr {
-            th { (level(summary)) } td.left { (badge(outcome)) }
+            th { (name) } td.left { (badge(outcome)) }
             @if columns.open { td { @if let Some(open) = &client.open_loop { (short(open.achieved_rate)) } } }
             @if client.requests == 0 {
                 td { "–" } @for _ in latencies { td { "–" } } @for _ in columns.further { td { "–" } } td { "–" }

@@ -2,6 +2,7 @@
 
 mod captions;
 mod embed;
+mod environment;
 mod facts;
 mod headline;
 mod levels;
@@ -156,7 +157,7 @@ impl Page<'_> {
             }
             @if has_levels(self.results) { (self.levels()) }
             @else { @for run in self.results { (facts::requirements(run.result)) } }
-            (facts::environments(self.results))
+            (environment::environments(self.results))
         }
     }
 
@@ -217,7 +218,7 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
         h1 { (title) }
         @if let Some(run) = page.results.get(page.main) {
             @let setup = &run.result.setup;
-            p.sub { (service(&setup.service_kind)) " · " (loads::kind(&setup.mode)) " · "
+            p.sub { (shown(setup.service())) " · " (loads::kind(&setup.mode)) " · "
                 time datetime=(setup.began) { (setup.began.strftime("%Y-%m-%d %H:%M UTC")) } }
             @if page.results.len() > 1 { (compared(page.results)) }
             @if run.result.interrupted { p.sub { b { (INTERRUPTED) } } }
@@ -236,19 +237,13 @@ fn compared(results: &[Shown<'_>]) -> Markup {
                 @if number > 0 { ", " }
                 span.badge.letter { (letter(number)) } " " (run.name)
             }
-            @if !crate::headline::comparisons(results).is_empty() {
-                @if results.len() > 2 { ". Each is compared with A." } @else { ". B is compared with A." }
+            @match (crate::headline::comparisons(results).len(), results.len()) {
+                (0, _) => {},
+                (1, 2) => ". B is compared with A.",
+                (compared, all) if compared + 1 == all => ". Each is compared with A.",
+                _ => ". Those that have a level in common with A are compared with it.",
             }
         }
-    }
-}
-
-/// The service's kind, in words.
-fn service(kind: &str) -> String {
-    match kind {
-        "TRITON_C_API" => "Triton in process".to_owned(),
-        "TRITON" => "Triton over the network".to_owned(),
-        kind => shown(kind).into_owned(),
     }
 }
 
@@ -270,9 +265,11 @@ fn contents(body: &Markup) -> Markup {
         ("environment", "Environment"),
     ];
     let is_there = |id: &str| body.0.contains(&format!("<section id=\"{id}\""));
+    let is_study = body.0.contains(&variants::heading(true).0);
+    let title = |id: &str, name: &'static str| if id == "variants" && is_study { "Study" } else { name };
     html! {
         nav { @for (id, name) in all.into_iter().filter(|(id, _)| is_there(id)) {
-            a href={ "#" (id) } { (name) } } }
+            a href={ "#" (id) } { (title(id, name)) } } }
     }
 }
 
@@ -335,8 +332,7 @@ fn comparison(results: &[Shown<'_>]) -> Markup {
                 h2 { "Comparison" }
                 (facts::differences(results))
                 @match draw(Picture::Comparison, results, 0) {
-                    Some(drawn) => (figure(&drawn, &[("", "Changes from the first result with 95 % intervals. Within these runs only: the \
-                        same server, started again, may differ by more.")])),
+                    Some(drawn) => (figure(&drawn, &[("", "Changes from the first result with 95 % intervals.")])),
                     None => p.none { "The results have no level in common that is valid in both." },
                 }
                 (facts::comparison(results))

@@ -150,6 +150,21 @@ fn the_first_screen_tells_results_apart() {
     let page = text(&[("old", &old), ("other", &other)]);
     assert!(page.contains("no level in common") && !page.contains("other against old"), "no table without rows");
     assert!(!page.contains("is compared with A"));
+    let page = text(&[("old", &old), ("new", &new), ("other", &other)]);
+    assert!(
+        page.contains("<b>other</b> has no level in common with old: it is not compared."),
+        "not left out silently"
+    );
+    assert!(
+        page.contains("Those that have a level in common with A are compared") && !page.contains("Each is compared")
+    );
+}
+
+#[test]
+fn how_far_a_comparison_reaches_is_said_as_elsewhere() {
+    let result = || plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 1_000, 1_000_000)]);
+    let page = text(&[("old", &result()), ("new", &result())]);
+    assert!(page.contains("Within these two runs only: the same server") && page.matches("started again").count() == 1);
 }
 
 #[test]
@@ -167,6 +182,8 @@ fn what_is_well_is_said_once() {
 fn variants_have_the_names_and_units_of_other_tables() {
     let mut result = plans::result(&plans::setup(), &[]);
     let mut variants = crate::variants::sample::study(&[64]);
+    result.variants = Some(variants.clone());
+    assert!(text(&[("r", &result)]).contains("<a href=\"#variants\">Study</a>"), "as its heading");
     variants.matrix = None;
     variants.variants[0].flags = String::new();
     result.variants = Some(variants);
@@ -174,7 +191,7 @@ fn variants_have_the_names_and_units_of_other_tables() {
     let body = page.split("<script").next().unwrap();
     assert!(body.contains("<th class=\"left\">mean latency</th>") && body.contains("as the run"), "{body}");
     assert!(body.contains(" infer/s</td>") && !body.contains("usec") && !body.contains("infer/sec"), "{body}");
-    assert!(body.contains(">change from C API<"), "{body}");
+    assert!(body.contains(">change from C API<") && body.contains("<a href=\"#variants\">Variants</a>"), "{body}");
 }
 
 #[test]
@@ -264,5 +281,14 @@ fn a_picture_alone_is_xml() {
         let error = write_figure(&file, quiet, &page).unwrap_err().to_string();
         let flag = format!("--svg {}:", figure.name());
         assert!(error.starts_with(&flag) && error.contains("nothing to show"), "{error}");
+    }
+}
+
+#[test]
+fn levels_of_one_load_are_told_apart() {
+    let levels = [1, 2, 1].map(|number| level(number, 5));
+    let page = text(&[("r", &plans::result(&plans::setup(), &levels))]);
+    for name in ["<th>c 1, no. 1</th>", "<th>c 2</th>", "<th>c 1, no. 2</th>"] {
+        assert!(page.contains(name), "{name}");
     }
 }

@@ -12,9 +12,9 @@ use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
 use crate::result::summary::LevelSummary;
 use crate::result::{RunResult, Unit};
+use crate::shortened;
 use crate::stdio::shown;
 use crate::terms::Statistic;
-use crate::variants::cut;
 
 /// Most tiles.
 const MOST: usize = 6;
@@ -90,7 +90,7 @@ fn of_results(results: &[Shown<'_>], main: usize) -> Vec<Tile> {
     let shared =
         all.first().into_iter().flatten().rfind(|level| (0..count).all(|number| value(number, level, key).is_some()));
     let tile = |(number, run): (usize, &Shown<'_>)| {
-        let owner = format!("{} {}", letter(number), cut(&run.name, LETTERS));
+        let owner = format!("{} {}", letter(number), shortened::beginning(&run.name, LETTERS));
         let Some(level) = shared else { return own(run.result, owner) };
         let name = format!("{owner}: {}", figure_name(FigureAt::of_statistic(key)));
         let rate = value(number, level, Statistic::Throughput).map(|rate| Unit::PerSecond.show(rate) + " at ");
@@ -114,12 +114,15 @@ fn trust(results: &[Shown<'_>]) -> Vec<Tile> {
     if levels.is_empty() {
         return Vec::new();
     }
-    let valid = levels.iter().filter(|level| Outcome::new(level).is_valid()).count();
+    let with = |outcome: Outcome| levels.iter().filter(|level| Outcome::new(level) == outcome).count();
+    let (valid, over) = (with(Outcome::Valid), with(Outcome::OverThreshold));
     let disturbed = levels.iter().filter(|level| level.disturbances.disturbed > 0).count();
     let failed: u64 = levels.iter().map(|level| level.client.failed).sum();
     let all: u64 = levels.iter().map(|level| level.client.requests + level.client.failed).sum();
     let note = match () {
-        () if valid < levels.len() => "see below what to change".to_owned(),
+        () if valid + over < levels.len() => "see below what to change".to_owned(),
+        // That is what was asked, and no reason to doubt a figure.
+        () if over > 0 => format!("{over} over the limit"),
         () if disturbed > 0 => format!("{disturbed} disturbed by others"),
         () => "all can be believed".to_owned(),
     };
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
     use crate::html::headline;
     use crate::result::setup::sample as plans;
-    use crate::result::summary::{LevelLoad, sample};
+    use crate::result::summary::{Ending, LevelLoad, sample};
 
     fn result(loads: &[u32], ms: u64) -> RunResult {
         let level = |load: &u32| sample::level(LevelLoad::Concurrency(*load), 1_000, u64::from(*load) * ms * 1_000_000);
@@ -162,6 +165,17 @@ mod tests {
         let tiles = drawn(&many);
         assert_eq!(tiles.matches("<dt>").count(), MOST, "{tiles}");
         assert!(tiles.contains("<dt>F 5: mean latency"), "{tiles}");
+    }
+
+    #[test]
+    fn a_level_over_the_limit_makes_no_figure_doubtful() {
+        let mut found = result(&[1, 2, 4], 10);
+        found.levels[2].ending = Ending::OverThreshold;
+        let tiles = drawn(&[Shown::new("r", &found)]);
+        assert!(tiles.contains("2<small> of 3</small>") && tiles.contains("1 over the limit"), "{tiles}");
+        found.levels[1].ending = Ending::Failed;
+        let tiles = drawn(&[Shown::new("r", &found)]);
+        assert!(tiles.contains("1<small> of 3</small>") && tiles.contains("see below what to change"), "{tiles}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn section(run: &Shown<'_>) -> Markup {
     let rounds = result.cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         section id="variants" {
-            h2 { @if is_study { "Study" } @else { "Variants" } }
+            (heading(is_study))
             p.note { (rounds) " rounds, each of which measured every " @if is_study { "way" } @else { "variant" }
                 ". The first is the reference." }
             @if !is_study { (flags(result)) }
@@ -32,6 +32,11 @@ pub fn section(run: &Shown<'_>) -> Markup {
             @else { @for cell in &result.cells { (level(result, cell)) } }
         }
     }
+}
+
+/// The section's heading.
+pub fn heading(is_study: bool) -> Markup {
+    html! { h2 { @if is_study { "Study" } @else { "Variants" } } }
 }
 
 fn flags(result: &VariantsResult) -> Markup {

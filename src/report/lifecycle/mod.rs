@@ -10,6 +10,7 @@ mod findings;
 mod partial;
 mod requests;
 mod sessions;
+mod stale;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -22,6 +23,7 @@ use crate::file::{Interrupts, SafeFile, check_writable};
 use crate::lifecycle::figures::Figures;
 use crate::result::RunResult;
 use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
+use crate::stdio::note;
 use crate::terms::{ReportFolder, ReportPart};
 use crate::{file_name, inert};
 
@@ -52,7 +54,24 @@ pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) 
         (file, level)
     };
     let checked = files.iter().map(|(path, _)| about(name(path)));
-    write_file(interrupts, &folder.file("validation"), &findings::findings(checked))
+    write_file(interrupts, &folder.file("validation"), &findings::findings(checked))?;
+    remove_stale(folder, &files.into_iter().map(|(path, _)| path).collect::<Vec<_>>())
+}
+
+/// Leaves no stage of an earlier run beside the files that were `written`.
+fn remove_stale(folder: &ReportFolder, written: &[PathBuf]) -> Result<()> {
+    let path = folder.path.display();
+    let removed = stale::remove(folder, written).map_err(|error| {
+        Error::output(format!(
+            "--report-dir {path}: files of an earlier run cannot be removed: {error}; name another folder"
+        ))
+    })?;
+    if removed > 0 {
+        note!(
+            "--report-dir {path}: removed {removed} files of an earlier run, about stages that this one does not have"
+        );
+    }
+    Ok(())
 }
 
 /// The files that are asked for, with their contents.

@@ -187,3 +187,28 @@ fn what_is_in_the_way_is_said_before() {
     let error = check(&folder(scratch.path(), &[])).unwrap_err().to_string();
     assert!(error.starts_with("--report-dir ") && error.contains("is not a directory"), "{error}");
 }
+
+#[test]
+fn no_stage_of_an_earlier_run_stays_beside_those_of_this_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = folder(scratch.path(), &[ReportPart::Summary, ReportPart::Stages]);
+    let stages = |count: u32| {
+        let all = (0..count).map(|stage| level(LevelLoad::Concurrency(stage + 1), 100, 20_000_000));
+        plans::result(&plans::setup(), &all.collect::<Vec<_>>())
+    };
+    write(&folder, &NEVER, &stages(3)).unwrap();
+    fs::write(folder.path.join("x-notes.json"), "mine").unwrap();
+    let summary = ReportFolder { parts: vec![ReportPart::Summary], ..folder.clone() };
+    write(&summary, &NEVER, &stages(1)).unwrap();
+    assert!(written(&folder).contains(&"x-stage_2_lifecycle_metrics.json".to_owned()), "it has no stages of its own");
+    write(&folder, &NEVER, &stages(1)).unwrap();
+    let names = [
+        "x-config.yaml",
+        "x-inference-perf.partial.stage_0.yaml",
+        "x-notes.json",
+        "x-stage_0_lifecycle_metrics.json",
+        "x-summary_lifecycle_metrics.json",
+        "x-validation.json",
+    ];
+    assert_eq!(written(&folder), names);
+}

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::headline;
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
+use crate::shortened;
 use crate::significant;
 use crate::terms::asked;
 
@@ -123,7 +124,10 @@ impl Columns {
     }
 
     fn cells(&self, cells: &[String], load: &str) -> String {
-        let cells = cells.iter().zip(&self.widths).map(|(cell, width)| format!("{:>width$} ", cut(cell, *width)));
+        let cells = cells
+            .iter()
+            .zip(&self.widths)
+            .map(|(cell, width)| format!("{:>width$} ", shortened::beginning(cell, *width)));
         let load = self.has_loads.then(|| format!("{load:>width$} ", width = LOAD - 1));
         cells.chain(load).collect()
     }
@@ -184,13 +188,6 @@ fn names(settings: &[String]) -> Vec<String> {
     settings.iter().map(name).collect()
 }
 
-fn cut(text: &str, width: usize) -> String {
-    match text.chars().count() > width {
-        true => text.chars().take(width.saturating_sub(1)).chain(['~']).collect(),
-        false => text.to_owned(),
-    }
-}
-
 /// The widths of the columns of settings; the widest are narrowed if not all fit beside `others`, the figures and the
 /// verdict.
 fn fitted(mut widths: Vec<usize>, others: usize) -> Vec<usize> {
@@ -204,7 +201,7 @@ fn fitted(mut widths: Vec<usize>, others: usize) -> Vec<usize> {
 
 /// A line of the table; cut if the settings take more than there is room for.
 fn line(text: &str) -> String {
-    format!("{}\n", cut(text.trim_end(), WIDTH))
+    format!("{}\n", shortened::beginning(text.trim_end(), WIDTH))
 }
 
 /// Text in lines of 80 columns, each indented.

@@ -1,10 +1,12 @@
 //! Answers about how others differ from the first: variants, and results that are compared.
 
 use crate::answer::command::command;
+use crate::answer::phrases::shortened;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
-use crate::compare::{Direction, LevelChange};
+use crate::compare::{Change, Direction, LevelChange};
 use crate::figures::FigureAt;
 use crate::number::plain;
+use crate::outcome::Outcome;
 use crate::rounds::Figure;
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::terms::Statistic;
@@ -44,9 +46,12 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup, gated: bool) -
     let mut sentences = Vec::new();
     let (mut figures, mut open) = (Vec::new(), Vec::new());
     for (cell, comparison) in &all {
-        let Some(change) = comparison.figures.iter().find(|figure| figure.figure == result.primary) else { continue };
         let load = cell.loads.get(comparison.variant).map(|load| at(*load, cell.distinction()));
         let pair = Pair { other: name(comparison.variant), reference: name(0), level: load.filter(|_| several) };
+        let Some(change) = comparison.figures.iter().find(|figure| figure.figure == result.primary) else {
+            sentences.extend(without_figure(result, cell, comparison, &pair));
+            continue;
+        };
         let changed = changed(change);
         if change.verdict == Direction::Undecided {
             open.push(change);
@@ -66,10 +71,31 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup, gated: bool) -
     }
     let words = joined(sentences)?;
     let answer = Answer::sure(Question::Change, words, figures);
+    if answer.figures.is_empty() {
+        return Some(Answer { sure: Sureness::NotMeasured, ..answer });
+    }
     Some(match open.first() {
         Some(change) => answer.lacks(rounds(result, change, setup, gated)),
         None => answer,
     })
+}
+
+/// That a variant has nothing to compare in a cell, and why; none before its first round.
+fn without_figure(result: &VariantsResult, cell: &Cell, comparison: &Comparison, pair: &Pair<'_>) -> Option<Sentence> {
+    cell.rounds.first()?;
+    let units = |variant: usize| cell.rounds.iter().filter_map(move |round| round.units.get(variant)?.as_ref());
+    let failure = |variant: usize| {
+        let refused = result.variants.get(variant)?.problem.as_deref();
+        refused.or_else(|| units(variant).find_map(|unit| unit.problem.as_deref()))
+    };
+    let why = match comparison.rounds {
+        0 => failure(comparison.variant).or(failure(0)).unwrap_or("no round has both"),
+        _ => "some rounds have too few requests",
+    };
+    let Pair { other, reference, level: level_name } = pair;
+    let suffix = level_name.as_ref().map(|level_name| format!(" at {level_name}")).unwrap_or_default();
+    let words = format!("{other} cannot be compared with {reference}{suffix} ({})", shortened(why));
+    Some(Sentence { verdict: Direction::Worse, subject: comparison.variant, words })
 }
 
 /// The throughput, where that changed although the main figure did not: larger batches take as long, and bring more.
@@ -101,7 +127,7 @@ fn changed(change: &FigureChange) -> Changed {
 }
 
 /// How many rounds would decide, and how long they would take. To a gate `--rounds` is a limit, and its time decides.
-fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: bool) -> Missing {
+pub(super) fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: bool) -> Missing {
     let counted = |cell: &Cell| cell.rounds.iter().filter(|round| !round.set_aside).count();
     let done = result.cells.iter().map(counted).min().unwrap_or(0);
     let rounds = match change.rounds_to_decide.map(|rounds| rounds.max(MIN_PAIRS)) {
@@ -125,6 +151,29 @@ fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: 
     Missing { command: Some(command(setup, &[changed])), seconds, ..Missing::new(problem) }
 }
 
+/// That a level is not valid in both results. One that no longer is weighs most.
+fn not_compared(level: &LevelChange, name: &str, [reference, other]: [&str; 2]) -> Option<Sentence> {
+    let [before, after] = level.outcomes.map(|outcome| !outcome.is_valid());
+    let words = level.outcomes.map(Outcome::name);
+    let verdict = if after && !before { Direction::Worse } else { Direction::Undecided };
+    let words = format!("{name} is not compared ({} in {reference}, {} in {other})", words[0], words[1]);
+    level.figures.is_empty().then_some(Sentence { verdict, subject: 0, words })
+}
+
+/// The throughputs of a level in both results and their change, where that is known although the latency's is not.
+fn level_throughput_alone(level: &LevelChange, main: &Change) -> Option<([f64; 2], Changed)> {
+    let is_decided = |change: &Change| matches!(change.verdict, Direction::Better | Direction::Worse);
+    let throughput = FigureAt::of_statistic(Statistic::Throughput);
+    let found = level.figures.iter().find(|change| change.figure_at == throughput);
+    let found = found.filter(|change| is_decided(change) && !is_decided(main))?;
+    Some((found.values, of_results(found)))
+}
+
+fn of_results(change: &Change) -> Changed {
+    let Change { figure_at, ratio, interval, verdict, .. } = *change;
+    Changed { figure_at, ratio, interval, verdict }
+}
+
 /// How a result differs from a reference in the latency that both are judged by; `setup` is the other's. None if they
 /// have no level in common.
 pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &Setup) -> Option<Answer> {
@@ -133,15 +182,23 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
     let (mut figures, mut open) = (Vec::new(), false);
     for level in changes {
         let level_name = at(level.load, level.distinction);
-        let Some(change) = level.figures.iter().find(|change| change.figure_at == key) else { continue };
+        let Some(change) = level.figures.iter().find(|change| change.figure_at == key) else {
+            sentences.extend(not_compared(level, &level_name, [reference, other]));
+            continue;
+        };
         let pair = Pair { other, reference, level: (changes.len() > 1).then_some(level_name) };
-        let changed =
-            Changed { figure_at: key, ratio: change.ratio, interval: change.interval, verdict: change.verdict };
+        let changed = of_results(change);
         open |= change.verdict == Direction::Undecided;
-        sentences.push(Sentence { verdict: change.verdict, subject: 0, words: sentence(&pair, changed) });
         figures.extend([values(&pair, key, change.values), vec![ratio(&pair, changed)]].concat());
+        let throughput = level_throughput_alone(level, change);
+        let beside = throughput.map(|(_, throughput)| throughput_words(throughput)).unwrap_or_default();
+        let verdict = throughput.map_or(change.verdict, |(_, throughput)| throughput.verdict);
+        sentences.push(Sentence { verdict, subject: 0, words: sentence(&pair, changed) + &beside });
+        if let Some((rates, throughput)) = throughput {
+            figures.extend([values(&pair, throughput.figure_at, rates), vec![ratio(&pair, throughput)]].concat());
+        }
     }
-    let Some(words) = joined(sentences) else {
+    let Some(words) = joined(sentences).filter(|_| !figures.is_empty()) else {
         let words = format!("{other} and {reference} cannot be compared: no level is valid in both");
         let answer = Answer::sure(Question::Change, words, Vec::new());
         return (!changes.is_empty()).then_some(Answer { sure: Sureness::NotMeasured, ..answer });

@@ -3,7 +3,7 @@
 use crate::Setup;
 use crate::advice::{Setting, longer};
 use crate::answer::command::command;
-use crate::answer::{Answer, Missing, ReportedFigure, reported};
+use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
 use crate::figures::{FigureAt, Value};
 use crate::outcome::Outcome;
 use crate::reasons::{InvalidReason, Verdict};
@@ -122,7 +122,11 @@ fn interval(figure: FigureAt, level: &LevelSummary) -> Option<String> {
 
 /// The answer, with what is wrong with the level that it stands on.
 pub(super) fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
+    let outcome = Outcome::new(named.level);
+    // What was asked is what the load comes to, or which one is too much: that is known then.
+    let is_known = outcome == Outcome::Overloaded || outcome == Outcome::Failed && answer.question == Question::Level;
     match reason(named, setup).or_else(|| few(&answer.words, named, setup)) {
+        Some(missing) if is_known => answer.notes(missing),
         Some(missing) => answer.lacks(missing),
         None => answer,
     }
@@ -162,11 +166,15 @@ impl Few {
 
 /// Why most requests of a level failed that did, as the server says; none where none did.
 pub(super) fn failure(level: &LevelSummary) -> Option<String> {
-    const KEPT: usize = 120;
     let (error, _) = level.client.errors.iter().max_by_key(|(_, count)| *count)?;
-    let text = error.to_string();
+    Some(shortened(&error.to_string()))
+}
+
+/// As much of an error as an answer has room for.
+pub(super) fn shortened(text: &str) -> String {
+    const KEPT: usize = 120;
     let short: String = text.chars().take(KEPT).collect();
-    Some(if short.len() < text.len() { short + "…" } else { short })
+    if short.len() < text.len() { short + "…" } else { short }
 }
 
 /// What is wrong with a level, what would settle it, and the command for that.
@@ -179,6 +187,8 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let text = match outcome {
         Outcome::Failed => format!("{} failed: {first}; {remedy}", named.name),
         Outcome::Undelivered => format!("the load of {} was not delivered: {first}; {remedy}", named.name),
+        // Some reasons are the outcome's own word.
+        _ if first.to_string() == outcome.name() => format!("{} is {outcome}; {remedy}", named.name),
         _ => format!("{} is {outcome}: {first}; {remedy}", named.name),
     };
     let command = first.setting(&setup.measurement).map(|setting| with(setting, named, setup));

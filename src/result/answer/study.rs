@@ -1,13 +1,14 @@
 //! The answer of a study of memory or transports: which way is fastest, by size.
 
-use crate::Unit;
-use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, reported};
+use crate::answer::changes::rounds;
+use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
 use crate::compare::Direction;
 use crate::figures::FigureAt;
 use crate::number::binary;
 use crate::rounds::Figure;
 use crate::terms::Statistic;
-use crate::variants::{Cell, VariantsResult};
+use crate::variants::{Cell, FigureChange, VariantsResult};
+use crate::{Setup, Unit};
 
 /// The fastest of a cell.
 struct Winner<'a> {
@@ -16,12 +17,26 @@ struct Winner<'a> {
     latency_ns: f64,
     /// Bytes of inputs a second.
     bandwidth: Option<f64>,
-    /// Others that are not known to be slower: their intervals overlap.
+    /// Those that are known to be as fast.
+    equals: Vec<&'a str>,
+    /// How many others are not known to be slower: their intervals overlap.
     rivals: usize,
+    /// What is known of them, if they are compared in pairs.
+    open: Vec<FigureChange>,
+}
+
+impl Winner<'_> {
+    /// Its name, and those of its equals.
+    fn names(&self) -> String {
+        match self.equals.split_last() {
+            Some((last, others)) => format!("{} and {last}", [&[self.name], others].concat().join(", ")),
+            None => self.name.to_owned(),
+        }
+    }
 }
 
 /// The fastest way at each size; sizes with the same one are taken together.
-pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
+pub(super) fn winners(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
     let Figure::Client(primary) = result.primary else { return None };
     let all: Vec<Winner<'_>> = result.cells.iter().filter_map(|cell| winner(result, cell)).collect();
     let latency = match primary {
@@ -31,16 +46,17 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
     let figure = FigureAt::of_statistic(primary);
     let figures: Vec<ReportedFigure> = figures(&all, figure);
     let mut parts: Vec<String> = Vec::new();
-    for run in all.chunk_by(|left, right| left.name == right.name) {
+    for run in all.chunk_by(|left, right| left.names() == right.names()) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
+        let names = first.names();
         let shown = figure.figure.unit.show(first.latency_ns);
         parts.push(match (first.cell.size, last.cell.size) {
             (Some(from), Some(to)) if from != to => {
                 let most = last.bandwidth.map(|bytes| format!(" ({})", Unit::BytesPerSecond.show(bytes)));
-                format!("{} from {} to {}{}", first.name, binary(from), binary(to), most.unwrap_or_default())
+                format!("{names} from {} to {}{}", binary(from), binary(to), most.unwrap_or_default())
             }
-            (Some(size), _) => format!("{} at {} ({latency} {shown})", first.name, binary(size)),
-            (None, _) => format!("{} ({latency} {shown})", first.name),
+            (Some(size), _) => format!("{names} at {} ({latency} {shown})", binary(size)),
+            (None, _) => format!("{names} ({latency} {shown})"),
         });
     }
     if parts.is_empty() {
@@ -51,8 +67,15 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
     if close == 0 {
         return Some(answer);
     }
-    let text = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
-    Some(Answer { sure: Sureness::Undecided, missing: Some(Missing::new(text)), ..answer })
+    let problem = format!("in {close} of {} cells another is not known to be slower", all.len());
+    // That which needs most rounds decides the last.
+    let open = all.iter().flat_map(|winner| &winner.open).max_by_key(|change| change.rounds_to_decide);
+    let more =
+        open.filter(|change| change.rounds_to_decide.is_some()).map(|change| rounds(result, change, setup, false));
+    Some(answer.lacks(match more {
+        Some(missing) => Missing { problem: format!("{problem}; {}", missing.problem), ..missing },
+        None => Missing::new(format!("{problem}; more --rounds tell")),
+    }))
 }
 
 /// The latency of every winner, the ends first, and how much the last one moved.
@@ -76,19 +99,25 @@ fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> 
     let &(best, latency_ns) = all.iter().min_by(|left, right| left.1.total_cmp(&right.1))?;
     let highest = estimate(best)?.1.high.unwrap_or(f64::INFINITY);
     let comparisons = result.comparisons(cell);
-    let is_slower = |number: usize| {
-        // Against the reference, pairs tell more than the two intervals.
+    // Against the reference, pairs tell more than the two intervals.
+    let paired = |number: usize| {
         let other = if best == 0 { number } else { best };
-        let paired = comparisons.iter().find(|comparison| comparison.variant == other && (best == 0 || number == 0));
-        let verdict =
-            paired.and_then(|comparison| comparison.figures.iter().find(|figure| figure.figure == result.primary));
-        match verdict.map(|figure| figure.verdict) {
-            Some(verdict) => matches!(verdict, Direction::Worse | Direction::Better),
-            None => estimate(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest),
-        }
+        let found = comparisons.iter().find(|comparison| comparison.variant == other && (best == 0 || number == 0))?;
+        found.figures.iter().find(|figure| figure.figure == result.primary).copied()
     };
-    let rivals = all.iter().filter(|(number, _)| *number != best && !is_slower(*number)).count();
+    let (mut equals, mut open, mut rivals) = (Vec::new(), Vec::new(), 0);
+    for number in all.iter().map(|(number, _)| *number).filter(|number| *number != best) {
+        let change = paired(number);
+        match change.map(|change| change.verdict) {
+            Some(Direction::Worse | Direction::Better) => {}
+            Some(Direction::Same) => equals.extend(result.variants.get(number).map(|variant| variant.name.as_str())),
+            Some(Direction::Undecided) => rivals += 1,
+            None if estimate(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest) => {}
+            None => rivals += 1,
+        }
+        open.extend(change.filter(|change| change.verdict == Direction::Undecided));
+    }
     let name = &result.variants.get(best)?.name;
     let bandwidth = cell.bandwidth(best, result.reading()).input;
-    Some(Winner { name, cell, latency_ns, bandwidth, rivals })
+    Some(Winner { name, cell, latency_ns, bandwidth, equals, rivals, open })
 }

@@ -189,6 +189,15 @@ fn a_run_that_was_broken_off_is_not_sure() {
 }
 
 #[test]
+fn a_reason_that_is_the_outcomes_own_word_is_said_once() {
+    let verdict = Verdict::Invalid(vec![InvalidReason::Interrupted]);
+    let broken_off = LevelSummary { limit: None, ending: Ending::Interrupted, verdict, ..level(1, 130, 20) };
+    let found = answer(&setup(false, 1), &[broken_off]);
+    assert_eq!(found.missing.unwrap().problem, "concurrency 1 is interrupted; let it run to its end");
+    assert_eq!(found.sure, Sureness::Undecided);
+}
+
+#[test]
 fn with_limits_of_requests_the_answer_is_the_most_good_load() {
     let good = |concurrency, rate: u64, share: f64| {
         let mut level = level(concurrency, rate, 20);
@@ -338,10 +347,33 @@ fn of_loads_that_follow_each_other_the_one_that_is_not_valid_is_named() {
     let expected = "1 of 2 loads are valid (300 requests/s: overloaded); the slowest is 300 requests/s: p99 560 ms";
     assert!(found.words.starts_with(expected), "{}", found.words);
     // Nobody doubts that it is overloaded.
-    assert!(
-        found.line().contains("; note: 300 requests/s is overloaded") && found.sure == Sureness::Undecided,
-        "{found:?}"
-    );
+    assert!(found.line().contains("; note: 300 requests/s is overloaded") && found.sure == Sureness::Sure, "{found:?}");
+}
+
+#[test]
+fn what_is_certain_of_a_load_is_sure_unless_the_run_leaves_something_open() {
+    let late = || {
+        let verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(300.0, 200.0)]);
+        let load = LevelLoad::RequestRate(300.0);
+        LevelSummary { load, limit: None, ending: Ending::Stable, verdict, ..level(1, 200, 560) }
+    };
+    let mut result = plans::result(&setup(false, 1), &[late()]);
+    let found = |result: &RunResult| {
+        let answer = result.answer().unwrap();
+        (answer.sure, answer.missing.unwrap().problem)
+    };
+    let (sure, note) = found(&result);
+    assert!(sure == Sureness::Sure && note.starts_with("300 requests/s is overloaded"), "{note}");
+    let open = Checked { open: true, interval: None, ..checked("p50<9ms", false, Judgement::Undecided) };
+    result.requirements = vec![open];
+    assert_eq!(found(&result), (Sureness::Undecided, note.clone()), "a gate that is open");
+    result.requirements.clear();
+    result.interrupted = true;
+    assert_eq!(found(&result), (Sureness::Undecided, note), "a run that was broken off");
+    let mut undelivered = late();
+    undelivered.verdict = Verdict::Invalid(vec![InvalidReason::RateNotReached(300.0, 200.0)]);
+    let result = plans::result(&setup(false, 1), &[undelivered]);
+    assert_eq!(found(&result).0, Sureness::Undecided, "nothing is known of a load that was not sent");
 }
 
 /// What makes a level of a rate another one.
@@ -544,6 +576,44 @@ fn variants_are_answered_by_the_change_and_studies_by_the_fastest() {
 }
 
 #[test]
+fn ways_that_are_as_fast_are_named_together_and_only_open_ones_need_more_rounds() {
+    let study =
+        |ms: fn(u64, usize) -> f64| VariantsResult { matrix: Some("memory".to_owned()), ..variants(&[64, 1024], ms) };
+    let found = answered(study(|_, variant| 1.0 + 0.01 * variant as f64));
+    assert!(found.words.starts_with("Fastest: old and new from 64 B to 1 KiB"), "{}", found.words);
+    assert_eq!((found.sure, found.missing), (Sureness::Sure, None), "nothing is open");
+    let mut open = study(|_, _| 1.0);
+    for (number, round) in open.cells[1].rounds.iter_mut().enumerate() {
+        let turn = round.units[1].as_mut().unwrap();
+        turn.values[0].value *= if number % 2 == 0 { 1.3 } else { 0.8 };
+    }
+    let found = answered(open);
+    let missing = found.missing.unwrap();
+    let problem = missing.problem.strip_prefix("in 1 of 2 cells another is not known to be slower; ").unwrap();
+    assert!(problem.ends_with(" rounds would probably decide"), "{problem}");
+    assert!(missing.command.unwrap().contains("--rounds ") && found.sure == Sureness::Undecided);
+}
+
+#[test]
+fn a_throughput_that_changed_alone_is_told_of_two_results_as_well() {
+    let level = |rate: u64| {
+        let mut level = level(1, rate, 20);
+        level.intervals[2].interval = None;
+        level
+    };
+    let result = |rate| plans::result(&setup(false, 1), &[level(rate)]);
+    let (old, new) = (result(100), result(300));
+    let found = compared(&changes(&old, &new, 0.05), ["old", "new"], &new.setup).unwrap();
+    assert!(
+        found.words.starts_with("new against old is undecided (p99 0 %), with 200 % more throughput ("),
+        "{found:?}"
+    );
+    let values: Vec<f64> = found.figures.iter().map(|figure| figure.value).collect();
+    assert_eq!(values[3..5], [100.0, 300.0], "the tiles of a page show both");
+    assert_eq!(found.sure, Sureness::Undecided);
+}
+
+#[test]
 fn a_throughput_that_changed_alone_is_told_beside_the_latency() {
     let mut found = variants(&[0], |_, _| 10.0);
     let figure = crate::rounds::Figure::Client(Statistic::Throughput);
@@ -557,6 +627,52 @@ fn a_throughput_that_changed_alone_is_told_beside_the_latency() {
         words.starts_with("new is as fast as old (mean latency ") && words.contains("with 300 % more throughput"),
         "{words}"
     );
+}
+
+#[test]
+fn a_variant_that_failed_is_not_left_out_of_the_answer() {
+    let broken = |variant: usize| {
+        let mut found = variants(&[0], |_, variant| 10.0 + variant as f64);
+        found.variants.push(VariantIdentity { name: "third".to_owned(), flags: String::new(), problem: None });
+        for cell in &mut found.cells {
+            cell.loads.push(LevelLoad::Concurrency(1));
+            for round in &mut cell.rounds {
+                round.order.push(2);
+                round.units.push(round.units[1].clone());
+                round.units[variant] = Some(Turn { problem: Some("it broke".to_owned()), ..Turn::default() });
+            }
+        }
+        found
+    };
+    let found = answered(broken(2));
+    assert!(found.words.contains("third cannot be compared with old (it broke)"), "{}", found.words);
+    assert!(found.words.contains("new is 10 % slower than old"), "{}", found.words);
+    let none = answered(broken(0));
+    assert!(none.words.starts_with("new cannot be compared with old (it broke); third cannot"), "{}", none.words);
+    assert_eq!((none.sure, none.missing), (Sureness::NotMeasured, None));
+    let mut empty = variants(&[0], |_, _| 10.0);
+    empty.cells[0].rounds.clear();
+    let result = RunResult { variants: Some(empty), ..plans::result(&plans::setup(), &[]) };
+    assert_eq!(result.answer(), None, "nothing was measured yet");
+}
+
+#[test]
+fn a_level_that_is_no_longer_valid_is_said_before_those_that_are_compared() {
+    let levels = || [level(1, 100, 20), level(2, 200, 20)];
+    let old = plans::result(&setup(false, 2), &levels());
+    let [first, mut second] = levels();
+    second.ending = Ending::Failed;
+    let new = plans::result(&setup(false, 2), &[first, second]);
+    let words = compared(&changes(&old, &new, 0.05), ["old", "new"], &new.setup).unwrap().words;
+    assert!(
+        words.starts_with("concurrency 2 is not compared (valid in old, failed in new); new against old"),
+        "{words}"
+    );
+    let [first, _] = levels();
+    let alone = |ending| plans::result(&setup(false, 1), &[LevelSummary { ending, ..first.clone() }]);
+    let (fine, failed) = (alone(Ending::Stable), alone(Ending::Failed));
+    let none = compared(&changes(&fine, &failed, 0.05), ["old", "new"], &failed.setup).unwrap();
+    assert_eq!(none.words, "new and old cannot be compared: no level is valid in both");
 }
 
 #[test]
@@ -621,6 +737,11 @@ fn a_gate_says_the_one_condition_that_decided() {
     assert_eq!(words(&result), "Undecided: p99<18ms at concurrency 4: 20 ms (18 to 22 ms)");
     result.requirements.push(condition("p99<10ms", false, Judgement::Failed));
     assert_eq!(words(&result), "Failed: p99<10ms at concurrency 4: 20 ms (18 to 22 ms)");
+    let interval = Some(Interval { low: 0.621, high: 1.558 });
+    let ratio = condition("throughput>-10%", false, Judgement::Undecided);
+    result.requirements = vec![Checked { unit: Unit::Ratio, value: Some(0.952), interval, open: true, ..ratio }];
+    let expected = "Undecided: throughput>-10% at concurrency 4: 0.952 of the baseline's (0.621 to 1.558)";
+    assert_eq!(words(&result), expected, "a ratio says of what it is one");
 }
 
 #[test]
