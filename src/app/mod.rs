@@ -63,6 +63,7 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::backends::{self, Connect};
+use crate::engine::ServerWait;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::gate;
@@ -78,6 +79,9 @@ use crate::result::compare::{differences_of_machines, differences_of_work};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::{self, note};
 use crate::terms::ReportPart;
+
+/// How an error begins that is about a server whose models are not known.
+const MODEL_MISSING: &str = "-m is missing";
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
 ///
@@ -128,11 +132,23 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
 
 /// Measures what the server offers, where no model is named.
 fn name_model(plan: &mut Plan) -> Result<()> {
-    if let Some(name) = backends::first_model(&plan.target)? {
+    if let Some(name) = first_model(plan)? {
         plan.notes.push(format!("-m is not given: '{name}' is measured, the first model that the server lists"));
         plan.target.model.name = name;
     }
     plan.variants.iter_mut().try_for_each(|variant| name_model(&mut variant.plan))
+}
+
+/// The first model that the server lists. Whoever says how long to wait for a server waits for its models, too: one that has
+/// just started may list none yet.
+fn first_model(plan: &Plan) -> Result<Option<String>> {
+    let is_given = plan.invocation.flags.iter().any(|flag| flag.name == "--server-wait" && flag.given);
+    let wait = ServerWait::new(plan.target.connection.server_wait);
+    let mut found = None;
+    // Whatever else keeps a server from being reached has been waited for.
+    let is_final = |error: &Error| !is_given || !error.to_string().starts_with(MODEL_MISSING);
+    wait.retry(|_| backends::first_model(&plan.target).map(|model| found = model), is_final)?;
+    Ok(found)
 }
 
 /// Answers that are being received leave most of the free memory to everything else.

@@ -48,13 +48,13 @@ pub fn check(plan: &Plan) -> Result<()> {
     ];
     let single = single.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path?.as_path())));
     let written: Vec<Named<'_>> = single.chain(pages(&output.pages, "--report")).collect();
-    let read = std::iter::once(plan).chain(plan.variants.iter().map(|variant| &variant.plan)).flat_map(read);
+    let read = std::iter::once(plan).chain(plan.variants.iter().map(|variant| &variant.plan)).flat_map(inputs);
     check_files(&written, &read.collect::<Vec<_>>())?;
     output.profile_export.as_ref().map_or(Ok(()), |path| report::check_new("--profile-export-file", path))
 }
 
 /// The files that a plan reads.
-fn read(plan: &Plan) -> impl Iterator<Item = Named<'_>> {
+pub fn inputs(plan: &Plan) -> impl Iterator<Item = Named<'_>> {
     let output = &plan.output;
     // The result of a run that is resumed is written back, however its path is written.
     let is_written_back =

@@ -9,6 +9,9 @@ use stats::Interval;
 const FEW: usize = 3;
 const MANY: usize = 6;
 
+/// No constraint is met by this much, as a logarithm: there is none.
+const UNLIMITED: f64 = -50.0;
+
 /// Confidence of all statements.
 const CONFIDENCE: f64 = 0.95;
 
@@ -145,7 +148,10 @@ pub fn ahead_side_by_side(candidates: &[Candidate], margin: f64) -> Option<(usiz
     let beside: Vec<(usize, usize)> =
         (1..candidates.len()).map(|number| (number, shared(number))).filter(|(_, rounds)| *rounds > 0).collect();
     let able = beside.iter().filter(|(number, rounds)| {
-        *rounds > 1 && candidates[*number].violations(|_| true).iter().all(|violation| *violation <= 0.0)
+        let violations = candidates[*number].violations(|_| true);
+        // Two readings may both have met a kinder moment.
+        let is_limited = violations.iter().any(|violation| *violation > UNLIMITED);
+        *rounds > 1 && violations.iter().all(|violation| *violation <= 0.0) && (violations.len() >= FEW || !is_limited)
     });
     let most = able.clone().map(|(_, rounds)| *rounds).max()?;
     let pool: Vec<usize> =

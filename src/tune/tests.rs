@@ -7,6 +7,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::answer::ahead_side_by_side;
+use crate::trial::{Candidate, MeasuredTrial};
 use crate::{Answer, Dimension, Found, Observation, Phase, Place, Planner, Settings, Space, Status, Trial};
 use stats::seed::{hash, unit};
 
@@ -416,12 +418,37 @@ fn a_large_gain_needs_no_confirmation() {
     for (step, proven) in [(1.0, true), (0.05, false)] {
         let found = move |_: &Planner, trial: &Trial, _: usize| match trial.phase {
             Phase::Confirmation => (30.0, score(trial)),
-            _ => (0.35, Ok(Found { score: step * trial.candidate as f64, ..FOUND })),
+            _ => (0.35, Ok(Found { score: step * trial.candidate as f64, violation: -1e9, ..FOUND })),
         };
         let answer = ends(move || scripted(line(4), settings(30.0, 1), found)).planner.answer();
         assert_eq!(matches!(answer, Answer::Better(3, _)), proven, "{answer:?}");
         assert_eq!(matches!(answer, Answer::Unconfirmed(3, _)), !proven, "{answer:?}");
     }
+}
+
+/// Two readings below a limit do not show that a candidate meets it: both may have met a kinder moment.
+#[test]
+fn what_meets_a_limit_is_shown_by_three_readings() {
+    let measured = |scores: &[f64], violation: f64| {
+        let trial = |(round, score): (usize, &f64)| MeasuredTrial {
+            phase: Phase::Race,
+            round,
+            unit_s: UNIT_S,
+            score: *score,
+            violation,
+            disturbed: false,
+        };
+        Candidate { trials: scores.iter().enumerate().map(trial).collect(), ..Candidate::new(None) }
+    };
+    let ahead = |rounds: usize, violation: f64| {
+        let yours = measured(&[0.0, 0.01, 0.0][..rounds], violation);
+        let other = measured(&[1.0, 1.01, 1.0][..rounds], violation);
+        ahead_side_by_side(&[yours, other], 0.02).is_some()
+    };
+    assert_eq!(
+        [(2, -0.1), (3, -0.1), (2, -1e9)].map(|(rounds, violation)| ahead(rounds, violation)),
+        [false, true, true]
+    );
 }
 
 /// Loading takes so long that the first round does not finish: what was seen is confirmed, and the time is used.

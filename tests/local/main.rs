@@ -31,6 +31,7 @@ mod requests_file;
 mod results;
 mod scripted;
 mod sequences;
+mod server_wait;
 mod shell;
 #[path = "../support/mod.rs"]
 mod support;
@@ -39,6 +40,7 @@ mod test_runs;
 mod tfserving;
 mod torchserve;
 mod trace_summary;
+mod tune;
 mod versions;
 mod warm_up;
 mod whole;

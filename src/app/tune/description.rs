@@ -4,8 +4,43 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::plan::{Searched, TunePlan};
+use crate::app::tune::record::Head;
+use crate::model::{ConfigMark, ModelId};
+use crate::plan::{Searched, TunePlan, flags};
 use crate::terms::{Statistic, asked};
+
+/// Flags that are part of a search's identity otherwise, or may change when it is resumed.
+const NOT_IDENTITY: &[&str] = &[
+    "-m",
+    "-u",
+    "--concurrency-range",
+    "--seed",
+    "--search",
+    "--objective",
+    "--constraint",
+    "--at-rate",
+    "--at-concurrency",
+    "--budget",
+    "--margin",
+    "--output",
+    "--isolate",
+    "--trial",
+    "--exit-timeout-secs",
+];
+
+/// The identity of a search, by which its record is recognised.
+pub fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
+    let words = plan.run.invocation.flags.iter();
+    let is_excluded = |name: &str| NOT_IDENTITY.contains(&name) || flags::find(name).is_some_and(|flag| flag.output);
+    let flags = words.filter(|flag| flag.given && !is_excluded(&flag.name));
+    let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::new(base).hash.unwrap_or_default());
+    Head {
+        search: title(plan, search),
+        budget_s: Some(plan.budget.as_secs_f64()),
+        flags: flags.map(|flag| format!("{} {}", flag.name, flag.values.join(" ")).trim_end().to_owned()).collect(),
+        bases: bases.iter().map(mark).collect(),
+    }
+}
 
 /// A search in one line: the same line means the same search.
 pub fn title(plan: &TunePlan, search: &[Searched]) -> String {

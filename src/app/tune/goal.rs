@@ -1,5 +1,6 @@
 //! Objective and constraints as numbers that the planner compares.
 
+use crate::app::tune::rate;
 use crate::plan::{Bound, Figure, Relation, Requirement, TunePlan};
 use crate::result::Figures;
 use crate::result::figures::FigureAt;
@@ -21,6 +22,7 @@ pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
         Statistic::Percentile(percentile) => -measured.latency_at(percentile).max(1.0).ln(),
     };
     let violations = plan.constraints.iter().map(|constraint| violation(constraint, measured));
+    let violations = violations.chain(rate::violation(measured));
     Found {
         score,
         violation: violations.fold(f64::NEG_INFINITY, f64::max).max(-1e9),
@@ -60,6 +62,16 @@ mod tests {
         let at = |percentile: f64| LatencyAt { percentile, latency_ns: if percentile < 90.0 { 20e6 } else { 80e6 } };
         let percentiles: Vec<LatencyAt> = plan.percentiles().into_iter().map(at).collect();
         Figures { latency_ns: at(plan.percentile()).latency_ns, percentiles, ..Figures::default() }
+    }
+
+    #[test]
+    fn who_falls_behind_the_rate_meets_nothing() {
+        let plan = plan("--at-rate 100 --constraint p99<1s");
+        let violation = |share: f64| {
+            let named = [(rate::KEPT_UP.to_owned(), share)].into();
+            found(&plan, &Figures { named, ..measured(&plan) }).violation
+        };
+        assert!(violation(0.8) > 0.2 && violation(1.2) < 0.0 && violation(0.0).is_finite());
     }
 
     #[test]

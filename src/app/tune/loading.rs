@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::backend::{LOAD_LIMIT, ModelControl};
+use crate::clock::Stamp;
 use crate::error::Result;
 use crate::stdio::note;
 
@@ -28,11 +29,28 @@ pub fn candidate(control: &dyn ModelControl, model: &str, configuration: &Value)
 /// Loads `model` as it was found, with the configuration of its file if there is none. A server that was asked goes on
 /// loading, so the search does not wait for one that takes much longer than the `slowest` load before.
 ///
+/// Returns whether it has answered by then.
+///
 /// # Errors
-/// The server's reason, or that it has not answered.
-pub fn own(control: &dyn ModelControl, model: &str, configuration: Option<&Value>, slowest: Duration) -> Result<()> {
+/// The server's reason.
+pub fn own(control: &dyn ModelControl, model: &str, configuration: Option<&Value>, slowest: Duration) -> Result<bool> {
     let limit = RESTORE_LIMIT.max(slowest.saturating_mul(SLOWER)).min(LOAD_LIMIT);
-    told(model, limit, || control.load(model, configuration, limit))
+    own_within(limit, model, || control.load(model, configuration, limit))
+}
+
+/// What was found does not depend on a server that hangs after it, so that is said and no error.
+fn own_within(limit: Duration, model: &str, load: impl FnOnce() -> Result<()>) -> Result<bool> {
+    let started = Stamp::now();
+    match told(model, limit, load) {
+        Err(error) if Stamp::now() >= started.plus_duration(limit) => {
+            note!(
+                "the server was asked for the own configuration of '{model}', and has not confirmed it: {error}; if it \
+                 keeps another, load the model without one (POST v2/repository/models/NAME/load)"
+            );
+            Ok(false)
+        }
+        loaded => loaded.map(|()| true),
+    }
 }
 
 /// Does `act`, and says what it waits for if that takes long.
@@ -58,6 +76,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::error::Error;
     use crate::model::ModelId;
 
     /// Notes how long it would have had.
@@ -72,6 +91,19 @@ mod tests {
             self.0.lock().push(limit.as_secs());
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_server_that_hangs_at_the_end_is_no_error() {
+        let limit = Duration::from_millis(20);
+        let failed = || Err(Error::server("it did not answer in time"));
+        let late = || {
+            thread::sleep(limit);
+            failed()
+        };
+        assert!(!own_within(limit, "m", late).unwrap());
+        assert!(own_within(Duration::from_secs(60), "m", failed).is_err(), "it refused");
+        assert!(own_within(Duration::ZERO, "m", || Ok(())).unwrap());
     }
 
     #[test]

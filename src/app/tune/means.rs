@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::isolated::{Isolated, Order};
 use crate::app::tune::subject::Subject;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Searched;
 use crate::report::Interrupts;
 use crate::result::TrialFigures;
@@ -26,6 +26,11 @@ impl Means<'_> {
     /// Whether the user wants the search to end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// After a trial that failed: why none can follow, if the server is gone.
+    pub fn lost_server(&mut self) -> Option<Error> {
+        if self.is_interrupted() { None } else { self.subject.lost_server() }
     }
 
     /// Measures the candidate at `indexes` (`None` is the present configuration), within the time left; `None` if that was not

@@ -5,6 +5,7 @@ mod assignment;
 mod description;
 mod entry;
 mod figures;
+mod files;
 mod goal;
 mod isolated;
 mod load;
@@ -13,6 +14,7 @@ mod means;
 mod members;
 mod outcome;
 mod outstanding;
+mod rate;
 mod record;
 #[cfg(test)]
 mod sample;
@@ -35,17 +37,16 @@ use crate::app::screen::Screen;
 use crate::app::tune::entry::Entry;
 use crate::app::tune::isolated::Isolated;
 use crate::app::tune::means::{Means, assignment};
-use crate::app::tune::record::{Head, Record, Step};
+use crate::app::tune::record::{Record, Step};
 use crate::app::tune::searched::CompletedTrial;
 use crate::app::tune::subject::Subject;
-use crate::app::{check_devices, ending, limit_replies, outputs, phase, signals};
+use crate::app::{check_devices, ending, limit_replies, phase, signals};
 use crate::backends::Connect;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
-use crate::model::{ConfigMark, ModelId};
-use crate::plan::{Searched, Setting, TunePlan, flags};
+use crate::plan::{Searched, Setting, TunePlan};
 use crate::report::tune::Places;
 use crate::report::{self, Interrupts};
 use crate::result::{Figures, TrialFigures, TuneResult};
@@ -84,19 +85,10 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }
 
-/// Checks, before anything is measured, that all files can be written.
-fn check_files(plan: &TunePlan) -> Result<()> {
-    let output = &plan.run.output;
-    let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
-    let named = files.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.as_deref()?)));
-    outputs::check_files(&named.collect::<Vec<_>>(), &[])
-}
-
 fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u8> {
     plan.run.notes.iter().for_each(|note| note!("{note}"));
-    check_files(plan)?;
-    let folder = plan.folder();
-    record::make_folder(&folder)?;
+    files::check(plan)?;
+    record::make_folder(&plan.folder())?;
     let screen = Screen::new();
     let context = RunContext { screen: &screen, interrupts, codes: Codes::Own, connect, ranks: None };
     let isolated = plan.isolate.then(|| Isolated::new(plan, interrupts));
@@ -192,12 +184,14 @@ struct RunningSearch<'a> {
     /// Steps that an earlier search has already measured.
     recorded: VecDeque<Step>,
     phase: Option<Phase>,
+    /// Whether the server is gone.
+    is_deserted: bool,
 }
 
 impl<'a> RunningSearch<'a> {
     fn begin(plan: &'a TunePlan, search: &'a [Searched], means: Means<'a>) -> Result<Self> {
         let (folder, interrupts) = (plan.folder(), means.interrupts);
-        let current_head = head(plan, search, means.subject.bases());
+        let current_head = description::head(plan, search, means.subject.bases());
         let (record, steps, first) = if plan.resume {
             let (head, steps) = record::read(&folder, &current_head)?;
             (Record::resume(&folder, &head, interrupts)?, steps, head.budget_s)
@@ -217,6 +211,7 @@ impl<'a> RunningSearch<'a> {
             record,
             recorded: steps.into(),
             phase: None,
+            is_deserted: false,
         })
     }
 
@@ -239,7 +234,7 @@ impl<'a> RunningSearch<'a> {
                     entry
                 }
             };
-            if self.means.is_interrupted() && entry.observation.found.is_err() {
+            if entry.line.is_none() && entry.observation.found.is_err() && self.is_broken_off() {
                 break;
             }
             self.planner.observe(&trial, &entry.observation);
@@ -296,6 +291,15 @@ impl<'a> RunningSearch<'a> {
         Some(Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None })
     }
 
+    /// Whether a trial failed because the search is over: the user has interrupted, or the server is gone.
+    fn is_broken_off(&mut self) -> bool {
+        if let Some(error) = self.means.lost_server() {
+            note!("the search ends here, because the server is gone: {error}");
+            self.is_deserted = true;
+        }
+        self.is_deserted || self.means.is_interrupted()
+    }
+
     fn has_measured(&self, candidate: usize) -> bool {
         self.completed.iter().any(|completed| completed.trial.candidate == candidate)
     }
@@ -341,7 +345,7 @@ impl<'a> RunningSearch<'a> {
             planner: &self.planner,
             completed: &self.completed,
             bases: self.means.subject.bases(),
-            interrupted: self.means.is_interrupted(),
+            interrupted: self.is_deserted || self.means.is_interrupted(),
         })
     }
 
@@ -355,39 +359,6 @@ impl<'a> RunningSearch<'a> {
             (changed != *base).then(|| (name.to_owned(), changed))
         });
         root.into_iter().chain(parts).collect()
-    }
-}
-
-/// Flags that are part of a search's identity otherwise, or may change when it is resumed.
-const NOT_IDENTITY: &[&str] = &[
-    "-m",
-    "-u",
-    "--concurrency-range",
-    "--seed",
-    "--search",
-    "--objective",
-    "--constraint",
-    "--at-rate",
-    "--at-concurrency",
-    "--budget",
-    "--margin",
-    "--output",
-    "--isolate",
-    "--trial",
-    "--exit-timeout-secs",
-];
-
-/// The identity of a search, by which its record is recognised.
-fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
-    let words = plan.run.invocation.flags.iter();
-    let is_excluded = |name: &str| NOT_IDENTITY.contains(&name) || flags::find(name).is_some_and(|flag| flag.output);
-    let flags = words.filter(|flag| flag.given && !is_excluded(&flag.name));
-    let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::new(base).hash.unwrap_or_default());
-    Head {
-        search: description::title(plan, search),
-        budget_s: Some(plan.budget.as_secs_f64()),
-        flags: flags.map(|flag| format!("{} {}", flag.name, flag.values.join(" ")).trim_end().to_owned()).collect(),
-        bases: bases.iter().map(mark).collect(),
     }
 }
 

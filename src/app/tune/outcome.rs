@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::app::tune::rate;
 use crate::app::tune::searched::{CompletedTrial, Search};
 use crate::app::tune::space::in_force;
 use crate::app::tune::verdict::verdict;
@@ -104,6 +105,8 @@ fn one(
     let beside = beside.iter().find(|beside| beside.number == number).copied();
     let confirmed = confirmed.then_some(Confirmed { meets, beside });
     let (status, reason) = status_of(answer, number, candidate, confirmed);
+    let means = figures.as_ref().map(|figures| &figures.means);
+    let reason = reason.map(|reason| rate::named_miss(search.plan, reason, means));
     CandidateResult { number, values, status, reason, meets, figures }
 }
 

@@ -15,8 +15,8 @@ use crate::app::session::Session;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::figures::trial_figures;
 use crate::app::tune::load::{self, KnownLoad, Loaded};
-use crate::app::tune::trial_runner::{TrialRunner, patience};
-use crate::app::tune::{goal, loading, outstanding, space};
+use crate::app::tune::trial_runner::{Measured, TrialRunner, patience};
+use crate::app::tune::{goal, loading, outstanding, rate, space};
 use crate::backend::{Backend, ModelControl};
 use crate::backends::{Connected, owed};
 use crate::clock::Stamp;
@@ -46,7 +46,7 @@ pub struct Subject<'a> {
     servers: HashMap<Vec<String>, ServerState>,
     /// The configurations as they were found; the first is that of the model itself.
     bases: Vec<(ModelId, Value)>,
-    /// Request rates that candidates have reached.
+    /// Request rates that candidates have reached: of all requests outstanding, or of a single one where a rate is sent.
     rates: BTreeMap<usize, f64>,
     /// With how many requests outstanding they meet the constraints, where that is searched.
     loads: BTreeMap<usize, KnownLoad>,
@@ -160,7 +160,10 @@ impl<'a> Subject<'a> {
                 percentile: self.plan.percentile(),
                 patience: patience(self.plan.budget),
             };
-            Ok(trial_figures(&trial_runner.measure(expected_rate)?, self.plan, concurrency))
+            let Measured { level, kept_up } = trial_runner.measure(expected_rate)?;
+            let mut found = trial_figures(&level, self.plan, concurrency);
+            found.figures.named.extend(kept_up.map(|share| (rate::KEPT_UP.to_owned(), share)));
+            Ok(found)
         };
         let first = most.map(|most| known_load.map_or(most, |load| load.min(most)));
         let may_vary = self.plan.searches_load() && trial.phase != Phase::Confirmation;
@@ -205,7 +208,13 @@ impl<'a> Subject<'a> {
         let figures = &measured.figures;
         let took = Duration::try_from_secs_f64(measured.load_s.unwrap_or(0.0)).unwrap_or_default();
         self.slowest = self.slowest.max(took);
-        self.rates.insert(trial.candidate, figures.throughput / figures.batch_size.max(1) as f64);
+        let reached = match figures.named.contains_key(rate::KEPT_UP) {
+            false => Some(figures.throughput / figures.batch_size.max(1) as f64),
+            // The latencies of one that falls behind say nothing about the next trial.
+            true if rate::falls_behind(figures) => None,
+            true => Some(rate::of_single_requests(figures.mean_ns)),
+        };
+        self.rates.extend(reached.map(|rate| (trial.candidate, rate)));
         if let Some(load) = figures.concurrency.filter(|_| self.plan.searches_load()) {
             let before = self.loads.get(&trial.candidate).copied();
             let missed = measured.missed.filter(|_| measured.disturbance.is_none());
@@ -214,6 +223,19 @@ impl<'a> Subject<'a> {
             let known_load = KnownLoad::after(before, Loaded { load, missed, violation, is_disturbed, confirms });
             self.loads.insert(trial.candidate, known_load);
         }
+    }
+
+    /// After a trial that failed: why the server on the network answers no more, if it does not. No candidate is to blame
+    /// for that. One that has started again lacks what was loaded.
+    pub fn lost_server(&mut self) -> Option<Error> {
+        if !self.plan.run.target.service.is_remote() {
+            return None;
+        }
+        if let Err(error) = (self.context.connect)(&self.plan.run) {
+            return Some(error);
+        }
+        self.servers.values_mut().for_each(|server| server.forget_unloaded(&self.bases));
+        None
     }
 
     /// Restores the configurations that were found. Nothing more can be done if a server refuses.
@@ -231,13 +253,16 @@ impl<'a> Subject<'a> {
             }
             let control = control(server.backend.as_ref())?;
             let load = |name: &String| {
-                loading::own(control, name, None, slowest)?;
+                if !loading::own(control, name, None, slowest)? {
+                    return Ok(());
+                }
                 // The configuration in force may have differed from the file.
                 let found = self.bases.iter().find(|(id, _)| id.name == *name);
                 if let Some((id, base)) = found
                     && control.configuration(id)? != *base
+                    && !loading::own(control, name, Some(base), slowest)?
                 {
-                    loading::own(control, name, Some(base), slowest)?;
+                    return Ok(());
                 }
                 owed::settle(&server.backend, name);
                 Ok(())
@@ -272,6 +297,15 @@ impl ServerState {
             }
         }
         Ok((seconds, in_place && seconds.is_some()))
+    }
+
+    /// Notes which models the server does not have any more, so that the next trial loads them, whatever their configurations.
+    fn forget_unloaded(&mut self, bases: &[(ModelId, Value)]) {
+        let Some(control) = self.backend.control() else { return };
+        let unloaded = bases.iter().filter(|(id, _)| control.configuration(id).is_err());
+        for (id, _) in unloaded {
+            self.loaded.insert(id.name.clone(), Value::Null);
+        }
     }
 
     /// Whatever ends the search, a server that is not ours gets the model's own configuration back.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
+use crate::app::tune::rate;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::result::summary::{Ending, LevelSummary};
@@ -40,6 +41,14 @@ pub struct TrialRunner<'a> {
     pub patience: Duration,
 }
 
+/// What was measured.
+pub struct Measured {
+    /// The level.
+    pub level: LevelSummary,
+    /// How well the candidate keeps up with the rate that is sent, if one is.
+    pub kept_up: Option<f64>,
+}
+
 /// What a level says about its candidate.
 #[derive(Debug, PartialEq)]
 enum TrialOutcome {
@@ -59,11 +68,12 @@ pub fn patience(budget: Duration) -> Duration {
 
 impl TrialRunner<'_> {
     /// Measures the candidate. If it turns out to be slower than expected it is measured again, for long enough; if it
-    /// fails it is tried once more, because the machine may have been the cause.
+    /// fails it is tried once more, because the machine may have been the cause. `expected_rate` is that of all requests
+    /// outstanding, or of a single one where a rate is sent.
     ///
     /// # Errors
     /// Why there are no figures.
-    pub fn measure(&self, expected_rate: f64) -> Result<LevelSummary> {
+    pub fn measure(&self, expected_rate: f64) -> Result<Measured> {
         let mut latency_s = self.latency_s(expected_rate);
         let mut failed = false;
         loop {
@@ -80,9 +90,13 @@ impl TrialRunner<'_> {
             };
             match outcome_of(&level)? {
                 TrialOutcome::Enough => {
-                    latency_s = self.latency_s(level.client.request_rate()).min(MAX_LENGTH.as_secs_f64() / REQUESTS.2);
-                    if lengths.suffice_for(Lengths::new(base.warmup, self.unit_s, latency_s, self.concurrency)) {
-                        return Ok(level);
+                    let kept_up = self.concurrency.map_or_else(|| rate::kept_up(&level), |_| None);
+                    latency_s = self.latency_s(self.rate(&level)).min(MAX_LENGTH.as_secs_f64() / REQUESTS.2);
+                    // A queue that grows makes requests the slower the longer they are measured.
+                    let falls_behind = kept_up.is_some_and(|share| share < 1.0);
+                    let needed = Lengths::new(base.warmup, self.unit_s, latency_s, self.concurrency);
+                    if falls_behind || lengths.suffice_for(needed) {
+                        return Ok(Measured { level, kept_up });
                     }
                 }
                 TrialOutcome::Nothing => {
@@ -96,7 +110,15 @@ impl TrialRunner<'_> {
 
     /// Minimum time that the outstanding requests take.
     fn latency_s(&self, rate: f64) -> f64 {
-        self.concurrency.filter(|_| rate > 0.0).map_or(0.0, |number| f64::from(number) / rate)
+        if rate > 0.0 { f64::from(self.concurrency.unwrap_or(1)) / rate } else { 0.0 }
+    }
+
+    /// Requests a second of those outstanding; where a rate is sent, of a single one.
+    fn rate(&self, level: &LevelSummary) -> f64 {
+        match self.concurrency {
+            Some(_) => level.client.request_rate(),
+            None => rate::of_single_requests(level.client.latency.mean_ns()),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The verdict of a search in words.
 
+use crate::app::tune::rate;
 use crate::app::tune::searched::Search;
 use crate::plan::TunePlan;
-use crate::result::{CandidateResult, TuneVerdict};
+use crate::result::{CandidateResult, Figures, TuneVerdict};
 use crate::stats::Interval;
 use crate::terms::Statistic;
 use crate::tune::{Answer, Gain, Status};
@@ -98,7 +99,12 @@ impl Sentences<'_, '_> {
     }
 
     fn meets(&self, number: usize) -> String {
-        let theirs = if self.plan().constraints.is_empty() { "works" } else { "meets the constraints" };
+        let theirs = match (self.plan().constraints.is_empty(), self.sends_rate(number)) {
+            (true, false) => "works",
+            (true, true) => "keeps up with the rate",
+            (false, false) => "meets the constraints",
+            (false, true) => "meets the constraints and keeps up with the rate",
+        };
         let yours = match &self.search.planner.candidates()[0].status {
             Status::Failed(reason) => format!("yours could not be measured: {reason}"),
             _ => "yours does not".to_owned(),
@@ -108,13 +114,31 @@ impl Sentences<'_, '_> {
 
     /// On a machine that others used, what met no constraint might meet it alone.
     fn none_meets(&self, number: usize) -> (&'static str, String) {
+        let (demand, to_meet) = match self.falls_behind(number) {
+            true => ("keeps up with the rate", "keep up with the rate"),
+            false => ("meets the constraints", "meet the constraints"),
+        };
         match self.search.disturbances() {
             (disturbed, all, Some(worst)) if 2 * disturbed >= all => {
                 let advice = format!("#{number} is nearest; search again on a quiet machine");
-                ("none_seen", format!("No candidate was seen to meet the constraints, while {worst}: {advice}"))
+                ("none_seen", format!("No candidate was seen to {to_meet}, while {worst}: {advice}"))
             }
-            _ => ("none_meets", format!("No candidate meets the constraints; #{number} is nearest")),
+            _ => ("none_meets", format!("No candidate {demand}; #{number} is nearest")),
         }
+    }
+
+    fn means(&self, number: usize) -> Option<&Figures> {
+        let result = self.candidates.iter().find(|candidate| candidate.number == number);
+        result.and_then(|candidate| candidate.figures.as_ref()).map(|figures| &figures.means)
+    }
+
+    /// Whether a candidate was measured at a rate, with which it has to keep up.
+    fn sends_rate(&self, number: usize) -> bool {
+        self.means(number).is_some_and(|means| means.named.contains_key(rate::KEPT_UP))
+    }
+
+    fn falls_behind(&self, number: usize) -> bool {
+        self.means(number).is_some_and(rate::falls_behind)
     }
 
     fn unconfirmed(&self, number: usize, gain: &Gain) -> String {
@@ -124,12 +148,16 @@ impl Sentences<'_, '_> {
 
     fn too_short(&self, needed_s: f64, meets: bool) -> String {
         let reason = self.broken_off();
+        let (misses, to_meet) = match self.falls_behind(0) {
+            true => ("does not keep up with the rate", "keep up with it"),
+            false => ("misses the constraints", "meet them"),
+        };
         match (meets, self.search.interrupted) {
             (true, true) => format!("Yours stays: {reason} before another was shown to be better"),
             (true, false) => format!("Not enough time: yours stays; `--budget {}` would do", budget(needed_s)),
-            (false, true) => format!("Yours misses the constraints: {reason} before another was shown to meet them"),
+            (false, true) => format!("Yours {misses}: {reason} before another was shown to {to_meet}"),
             (false, false) => format!(
-                "Not enough time: yours misses the constraints, and no other was shown to meet them; `--budget {}` would do",
+                "Not enough time: yours {misses}, and no other was shown to {to_meet}; `--budget {}` would do",
                 budget(needed_s)
             ),
         }
@@ -166,7 +194,7 @@ mod tests {
     use crate::app::tune::searched::CompletedTrial;
     use crate::result::CandidateStatus;
     use crate::result::disturbance::{Cause, Disturbance};
-    use crate::result::{Figures, TrialFigures, TuneFigures};
+    use crate::result::{TrialFigures, TuneFigures};
     use crate::tune::{Observation, Phase, Planner, Settings, Space, Trial};
 
     /// The word and the sentence of an answer, where yours failed for a reason or was measured under a disturbance.
@@ -178,8 +206,13 @@ mod tests {
         if let Some(reason) = trouble.0 {
             planner.observe(&trial, &Observation { seconds: 0.3, found: Err(reason.to_owned()) });
         }
+        let named = flags.contains("--at-rate").then(|| (rate::KEPT_UP.to_owned(), 0.8));
         let figures = |load: u32| TrialFigures {
-            figures: Figures { concurrency: Some(load), ..Figures::default() },
+            figures: Figures {
+                concurrency: Some(load),
+                named: named.clone().into_iter().collect(),
+                ..Figures::default()
+            },
             disturbance: trouble.1,
             ..TrialFigures::default()
         };
@@ -231,6 +264,22 @@ mod tests {
         let text = sentence("--constraint p99<5ms", Answer::Meets(3));
         assert_eq!(text, "#3 meets the constraints with 12 outstanding; yours does not");
         assert!(!sentence("--constraint p99<5ms --at-concurrency 8", Answer::Better(3, GAIN)).contains("outstanding"));
+    }
+
+    #[test]
+    fn who_falls_behind_a_rate_is_said_to() {
+        let sentence = |flags: &str, answer: Answer| verdict_of(flags, &answer, AS_IT_WAS).1;
+        for flags in ["--at-rate 100", "--at-rate 100 --constraint p99<5ms"] {
+            let none = sentence(flags, Answer::NoneMeets(3));
+            assert_eq!(none, "No candidate keeps up with the rate; #3 is nearest");
+            let short = sentence(flags, Answer::TooShort { needed_s: 40.0, meets: false });
+            assert!(
+                short.contains("yours does not keep up with the rate, and no other was shown to keep up"),
+                "{short}"
+            );
+        }
+        let taken = sentence("--at-rate 100", Answer::Meets(3));
+        assert_eq!(taken, "#3 keeps up with the rate; yours does not");
     }
 
     /// What misses a constraint beside others may meet it alone.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::app::tune::members::bottleneck;
+use crate::app::tune::rate;
 use crate::app::tune::searched::{CompletedTrial, Search};
 use crate::result::{CandidateResult, Figures};
 use crate::terms::asked;
@@ -89,7 +90,9 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
         return None;
     }
     let (rate, latency) = (change(|figures| figures.throughput), change(|figures| figures.latency_ns));
-    let missed = if other.meets { "" } else { ", which misses a constraint" };
+    let means = other.figures.as_ref().map(|figures| &figures.means);
+    let misses = || rate::named_miss(search.plan, ", which misses a constraint".to_owned(), means);
+    let missed = if other.meets { String::new() } else { misses() };
     Some(format!("{setting}: throughput {rate}, p{percentile} {latency}{missed}"))
 }
 

@@ -1,0 +1,104 @@
+//! Checks of the files that a search writes: none replaces another or an input, and each can be written.
+
+use std::path::{Path, PathBuf};
+
+use crate::app::outputs;
+use crate::app::tune::record;
+use crate::error::{Error, Result};
+use crate::plan::TunePlan;
+
+/// The file of a model's configuration, in its folder and in that of a search.
+const CONFIGURATION: &str = "config.pbtxt";
+/// What a search always leaves in its folder.
+const KEPT: [&str; 6] =
+    [CONFIGURATION, "load.json", "metrics-model-inference.csv", "result.json", "report.html", record::FILE];
+
+/// Checks, before anything is measured, that all files can be written.
+///
+/// # Errors
+/// Which cannot, and why.
+pub fn check(plan: &TunePlan) -> Result<()> {
+    let (output, folder) = (&plan.run.output, plan.folder());
+    if let Some(model) = model_of(plan, &folder) {
+        let rule =
+            "is that model's own folder, whose configuration would be replaced by the winner's; name another folder";
+        return Err(Error::usage(format!("--output {}: {rule} (model '{model}')", folder.display())));
+    }
+    let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
+    let named: Vec<outputs::Named<'_>> =
+        files.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.as_deref()?))).collect();
+    let kept = KEPT.map(|name| folder.join(name));
+    let kept = kept.iter().map(|path| ("--output".to_owned(), path.as_path()));
+    let others: Vec<outputs::Named<'_>> = outputs::inputs(&plan.run).chain(kept).collect();
+    outputs::check_files(&named, &others)
+}
+
+/// The model of a repository of the plan whose folder this is.
+fn model_of(plan: &TunePlan, folder: &Path) -> Option<String> {
+    let model = folder.canonicalize().ok()?;
+    let is_repository = |repository: &PathBuf| {
+        repository.canonicalize().is_ok_and(|repository| model.parent() == Some(repository.as_path()))
+    };
+    // Folders of earlier searches in a repository are no models.
+    let is_model = || {
+        let mut entries = model.read_dir().into_iter().flatten().flatten();
+        !model.join(record::FILE).exists() && entries.any(|entry| is_version(&entry.path()))
+    };
+    let found = plan.run.target.server.repositories.iter().any(is_repository) && is_model();
+    found.then(|| model.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
+/// A version of a model is a folder with a number as its name.
+fn is_version(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.is_dir() && !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::app::tune::sample::plan;
+
+    fn refused(plan: &TunePlan) -> String {
+        check(plan).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_search_does_not_replace_the_configuration_of_a_model() {
+        let repository = tempfile::tempdir().unwrap();
+        let model = repository.path().join("m");
+        fs::create_dir_all(model.join("1")).unwrap();
+        let into = |folder: &Path| {
+            let mut plan = plan("");
+            plan.run.target.server.repositories = vec![repository.path().to_owned()];
+            plan.output = Some(folder.to_owned());
+            refused(&plan)
+        };
+        let error = into(&model);
+        assert!(error.contains("own folder") && error.contains("model 'm'"), "{error}");
+        assert!(into(&model.join("../m")).contains("own folder"));
+        assert_eq!(into(&repository.path().join("tune-m")), "");
+        assert_eq!(into(&model.join("tuned")), "");
+    }
+
+    #[test]
+    fn a_named_file_is_none_of_the_folder_and_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("data.json"), "{}").unwrap();
+        let with = |file: &str| {
+            let input = at("data.json");
+            let mut plan = plan(&format!("--input-data {}", input.display()));
+            plan.output = Some(folder.path().to_owned());
+            plan.run.output.csv = Some(at(file));
+            refused(&plan)
+        };
+        for name in ["result.json", "trials.jsonl", "config.pbtxt"] {
+            assert!(with(name).contains("is also the file of --output"), "{name}: {}", with(name));
+        }
+        assert!(with("data.json").contains("is also the file of --input-data"), "{}", with("data.json"));
+        assert_eq!(with("table.csv"), "");
+    }
+}
