@@ -74,6 +74,10 @@ mod tests {
         drop(lines);
         reminder.catch_up(&tally).unwrap();
         assert_eq!(reminders.load(Ordering::Relaxed), 4, "connections that we end are not lost");
+        let line = TalliedConnection::new(&tally);
+        line.leave();
+        reminder.catch_up(&tally).unwrap();
+        assert_eq!(reminders.load(Ordering::Relaxed), 5, "what the server leaves is lost before it is closed");
     }
 
     #[test]

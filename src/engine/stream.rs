@@ -25,12 +25,14 @@ const MAX_CHUNKS: u32 = 16;
 pub struct Stream {
     socket: TcpStream,
     tls: Option<Box<ClientConnection>>,
+    /// Bytes that broke the TLS session came behind the last ones that were read.
+    is_broken: bool,
 }
 
 impl Stream {
     /// Wraps a connected, nonblocking socket. With `tls`, [`Stream::shake_hands`] comes first.
     pub(super) fn new(socket: TcpStream, tls: Option<ClientConnection>) -> Self {
-        Self { socket, tls: tls.map(Box::new) }
+        Self { socket, tls: tls.map(Box::new), is_broken: false }
     }
 
     /// Goes on with the handshake as far as it can without waiting. Returns what it waits for; nothing once it is done, which it
@@ -103,6 +105,12 @@ impl Stream {
         self.tls.is_some()
     }
 
+    /// Whether nothing can follow what was read: the next read fails.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// Whether decrypted bytes are waiting inside the TLS layer.
     pub fn holds_bytes(&mut self) -> bool {
         let state = self.tls.as_mut().and_then(|session| session.process_new_packets().ok());
@@ -132,7 +140,7 @@ impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => self.socket.read(buffer),
-            Some(session) => read_tls(session, &mut self.socket, buffer),
+            Some(session) => read_tls(session, &mut self.socket, buffer, &mut self.is_broken),
         }
     }
 }
@@ -207,7 +215,12 @@ fn send_pending(session: &mut ClientConnection, socket: &mut TcpStream) -> io::R
     Ok(())
 }
 
-fn read_tls(session: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_tls(
+    session: &mut ClientConnection,
+    socket: &mut TcpStream,
+    buffer: &mut [u8],
+    is_broken: &mut bool,
+) -> io::Result<usize> {
     let (mut chunks, mut is_drained) = (0, false);
     loop {
         match session.reader().read(buffer) {
@@ -221,7 +234,14 @@ fn read_tls(session: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut
         chunks += 1;
         // After no bytes at all, the connection has ended.
         is_drained = (1..CHUNK).contains(&count) || chunks == MAX_CHUNKS;
-        session.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        if let Err(error) = session.process_new_packets() {
+            *is_broken = true;
+            return match session.reader().read(buffer) {
+                // What came before is whole. The session keeps its error for the next read, which must not wait for more.
+                Ok(count) if count > 0 => socket.shutdown(Shutdown::Read).map(|()| count),
+                _ => Err(io::Error::new(ErrorKind::InvalidData, error)),
+            };
+        }
         match send_pending(session, socket) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
             _ => {}

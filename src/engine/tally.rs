@@ -29,7 +29,7 @@ impl ConnectionTally {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// How often the server or the network has ended a connection, or refused one.
+    /// How often the server or the network has ended a connection, announced its end, or refused one.
     pub fn losses(&self) -> usize {
         self.losses.load(Ordering::Acquire)
     }
@@ -72,6 +72,11 @@ impl TalliedConnection {
         let lines = self.tally.lines.fetch_add(1, Ordering::AcqRel) + 1;
         self.tally.most.fetch_max(lines, Ordering::AcqRel);
         Self { tally: Arc::clone(&self.tally), state: State::Closed, has_answered: false }
+    }
+
+    /// The server leaves it. What the next one leads to may be another process, which knows nothing that this one was told.
+    pub fn leave(&self) {
+        self.tally.note_loss();
     }
 
     /// A request is about to use the connection. Returns whether it is the first.

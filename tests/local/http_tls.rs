@@ -1,7 +1,11 @@
 //! HTTPS: which certificates are accepted, and the errors for the others.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
@@ -152,6 +156,65 @@ fn a_server_without_tls_is_told_apart() {
         error.contains("no server answers at https://localhost:") && error.contains("Connection closed"),
         "{error}"
     );
+}
+
+/// Passes on what one side says, changed.
+fn pass(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut Vec<u8>) + Send + 'static) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let mut bytes = buffer[..count].to_vec();
+            change(&mut bytes);
+            if to.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}
+
+/// Passes on what a server says, and adds a record that nobody can decrypt once it has had a large request. Returns its port.
+fn spoiled(server: &HttpServer) -> u16 {
+    let origin = server.url().rsplit('/').next().unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(&origin).unwrap();
+            let asked = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&asked);
+            let counting = move |bytes: &mut Vec<u8>| {
+                count.fetch_add(bytes.len(), Ordering::SeqCst);
+            };
+            pass(client.try_clone().unwrap(), server.try_clone().unwrap(), counting);
+            let spoil = move |bytes: &mut Vec<u8>| {
+                if asked.load(Ordering::SeqCst) > 100_000 {
+                    bytes.extend([&[23, 3, 3, 0, 32][..], &[0x55; 32]].concat());
+                }
+            };
+            pass(server, client, spoil);
+        }
+    });
+    port
+}
+
+#[test]
+fn an_answer_is_one_although_a_bad_record_follows_at_once() {
+    let authority = Authority::new();
+    let mut config = (*authority.server_config(&authority.issue(&["localhost"], 2090), false)).clone();
+    // Nothing but the answer follows a request.
+    config.send_tls13_tickets = 0;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = HttpServer::start_with(listener, Some(Arc::new(config)), |_| vec![Act::Send(good_answer())]);
+    let url = format!("https://localhost:{}", spoiled(&server));
+    for slots in [1, 4] {
+        let connection = ConnectionPlan { url: url.clone(), ..connection(&server, "localhost", trusting(&authority)) };
+        let backend = HttpBackend::connect(&connection).unwrap();
+        let spec = RunSpec { slots, requests: 12, watch: true, values: vec![0.25; 100_000], ..RunSpec::default() };
+        let mut run = Run::open(&backend, "m", &spec).unwrap();
+        let counter = run.finish(Duration::from_secs(10));
+        assert_eq!(counter.succeeded(), 12, "{}", counter.texts());
+    }
 }
 
 /// An answer without end is given up in time, and other slots go on meanwhile.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::backend::{InferError, Misfit, OutputView, Outputs, ParameterValue};
-use crate::kserve::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
+use crate::kserve::regions::{Handle, Kind, ListedRegion, OutputPlace, RegionCalls, SlotOutputs};
 use crate::kserve_grpc::control::{Control, SAMPLE_LIMIT};
-use crate::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
+use crate::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, RegionStatus, RegionsKnown, SystemRegister};
 use crate::kserve_grpc::proto::{InferReply, put_parameter};
 use crate::wire::protobuf::put_bytes;
 
@@ -41,6 +41,13 @@ impl RegionCalls for Control {
             Kind::Cuda => "CudaSharedMemoryUnregister",
         };
         self.call(method, &RegionName { name: name.to_owned() }, SAMPLE_LIMIT).map(|_: Empty| ())
+    }
+
+    fn listed(&self) -> Result<Vec<ListedRegion>, InferError> {
+        // Without a name, they are all.
+        let RegionsKnown { regions } = self.call("SystemSharedMemoryStatus", &Empty {}, SAMPLE_LIMIT)?;
+        let listed = regions.into_values().map(|RegionStatus { name, key }| ListedRegion { name, key });
+        Ok(listed.collect())
     }
 }
 

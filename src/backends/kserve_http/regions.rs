@@ -4,11 +4,20 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::InferError;
 use crate::engine::http1::{Patience, Questions};
-use crate::kserve::regions::{Handle, Kind, RegionCalls};
+use crate::engine::malformed;
+use crate::kserve::regions::{Handle, Kind, ListedRegion, RegionCalls};
+
+/// A region that the server knows.
+#[derive(Deserialize)]
+struct RegionStatus {
+    name: String,
+    key: String,
+}
 
 impl RegionCalls for Questions {
     fn protocol(&self) -> &'static str {
@@ -32,6 +41,16 @@ impl RegionCalls for Questions {
 
     fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {
         send(self, &path(self, kind, name, "unregister"), "", Patience::Sample)
+    }
+
+    fn listed(&self) -> Result<Vec<ListedRegion>, InferError> {
+        let answer = self.get(&format!("{}/v2/systemsharedmemory/status", self.prefix()), Patience::Sample)?;
+        if let Some(refusal) = answer.refusal() {
+            return Err(refusal);
+        }
+        let regions: Vec<RegionStatus> =
+            serde_json::from_slice(&answer.body).map_err(|error| malformed(error.to_string()))?;
+        Ok(regions.into_iter().map(|RegionStatus { name, key }| ListedRegion { name, key }).collect())
     }
 }
 

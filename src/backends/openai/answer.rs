@@ -8,9 +8,11 @@ use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpack
 use crate::engine::{Exchanges, malformed};
 use crate::held::Held;
 use crate::openai::parsed_answer::{ParsedAnswer, Typed};
+use crate::openai::several::{TextCounts, of_prompts};
 use crate::openai::shown::{EventText, Shown};
 use crate::openai::texts::spoken;
-use crate::openai::{messages, refusal};
+use crate::openai::usage::Counts;
+use crate::openai::{messages, refusal, several};
 use crate::wire::http1::{Encoding, Head};
 use crate::wire::sse::{Event, EventReader};
 
@@ -54,9 +56,11 @@ pub(super) struct Answer {
 }
 
 /// State of a stream.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Stream {
     generation: Generation,
+    /// What its texts count, if it has several.
+    counts: TextCounts,
     /// When the last read arrived in which an event ended.
     read_at: Stamp,
     /// Events have the form of OpenAI's completions.
@@ -186,8 +190,11 @@ impl Answer {
         if !is_success(head) {
             return Err(refusal::of_status(head.status, &head.location, &unpacked_refusal(head, &self.kept)));
         }
-        let generation =
-            if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
+        let generation = if head.events {
+            self.end_stream(request, slot, exchanges)?
+        } else {
+            self.body(head, request, slot, exchanges)?
+        };
         if let Some(generation) = generation {
             let answer = if generation.tokens.is_none() { &self.content[..] } else { &[] };
             let is_counted = !self.wanted.content || generation.input.all.is_some();
@@ -199,7 +206,12 @@ impl Answer {
     }
 
     /// The stream has ended; returns what it generated, unless it failed.
-    fn end_stream(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
+    fn end_stream(
+        &mut self,
+        request: &[u8],
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<Option<Generation>, InferError> {
         if !self.stream.done
             && let Some(event) = self.events.finish()
         {
@@ -221,14 +233,22 @@ impl Answer {
         let tokens = generation.tokens.filter(|&tokens| tokens > 0 || generation.chunks == 0);
         let (size, first_size) =
             first_tokens.and_then(|first| Some((tokens?, first))).unwrap_or((generation.size, generation.first_size));
-        Ok(Some(Generation { tokens, size, first_size, unended: !done && choices, ..generation }))
+        let counts = &self.stream.counts;
+        let input = if counts.is_empty() { generation.input } else { of_prompts(counts.input(), request) };
+        Ok(Some(Generation { tokens, size, first_size, input, unended: !done && choices, ..generation }))
     }
 
     /// A body that is not a stream.
-    fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
+    fn body(
+        &mut self,
+        head: &Head,
+        request: &[u8],
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<Option<Generation>, InferError> {
         let body = &*unpacked(head, &self.kept, self.wanted.limit, exchanges)?;
         let is_empty = EMPTY.contains(&body.trim_ascii());
-        let parsed = if is_empty { Ok(ParsedAnswer::default()) } else { ParsedAnswer::read(body) };
+        let parsed = if is_empty { Ok(ParsedAnswer::default()) } else { several::read(body) };
         let parsed = parsed.map_err(|error| refusal::no_json(body, &error))?;
         if parsed.error {
             return Err(refusal::of_document(body));
@@ -244,7 +264,7 @@ impl Answer {
         Ok(Some(Generation {
             chunks: parsed.content.into(),
             tokens,
-            input: parsed.input,
+            input: if parsed.several { of_prompts(parsed.input, request) } else { parsed.input },
             unreadable: parsed.unreadable,
             unstreamed: self.wanted.streams,
             ..Generation::default()
@@ -299,7 +319,7 @@ impl Stream {
             return Ok(());
         }
         let is_error = event.name == b"error";
-        let parsed = match ParsedAnswer::read(event.data) {
+        let parsed = match several::read(event.data) {
             Ok(parsed) => parsed,
             Err(_) if is_error => ParsedAnswer { error: true, ..ParsedAnswer::default() },
             Err(error) => return Err(malformed(format!("an event's data is not JSON: {error}"))),
@@ -309,6 +329,7 @@ impl Stream {
             exchanges.respond_failed(slot, refusal::of_document(event.data));
             return Ok(());
         }
+        let parsed = self.counted(parsed)?;
         let typed = parsed.typed.filter(|_| !self.choices);
         if (parsed.choices && !self.choices) || (typed.is_some() && self.typed.is_none()) {
             self.forget_others();
@@ -334,6 +355,14 @@ impl Stream {
 }
 
 impl Stream {
+    /// An event, with the tokens of all texts so far if it counts those of its own.
+    #[inline]
+    fn counted(&mut self, parsed: ParsedAnswer) -> Result<ParsedAnswer, InferError> {
+        let Some(text) = parsed.text else { return Ok(parsed) };
+        let tokens = self.counts.note(text, Counts { tokens: parsed.tokens, input: parsed.input })?;
+        Ok(ParsedAnswer { tokens, ..parsed })
+    }
+
     /// Its form is known: what came before in another was no content of it.
     fn forget_others(&mut self) {
         let Generation { events, reads, tokens, input, unreadable, .. } = self.generation;

@@ -31,6 +31,9 @@ pub(super) fn messages_of(body: &[u8]) -> Option<Vec<u8>> {
     struct Body<'a> {
         #[serde(default, borrow)]
         choices: Vec<Choice<'a>>,
+        /// Of Ollama's own chat.
+        #[serde(default, borrow)]
+        message: Option<&'a RawValue>,
         /// Of Anthropic's messages.
         #[serde(default, borrow)]
         content: Option<&'a RawValue>,
@@ -43,8 +46,9 @@ pub(super) fn messages_of(body: &[u8]) -> Option<Vec<u8>> {
         #[serde(default, borrow)]
         message: Option<&'a RawValue>,
     }
-    let Body { choices, content, output } = serde_json::from_slice(body).ok()?;
-    let message_of_choice = choices.first().and_then(|choice| choice.message);
+    let Body { choices, message: alone, content, output } = serde_json::from_slice(body).ok()?;
+    let alone = alone.filter(|message| message.get().starts_with('{'));
+    let message_of_choice = choices.first().and_then(|choice| choice.message).or(alone);
     let answer = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
     let written = message_of_choice.map(|message| message.get().as_bytes().to_vec()).or_else(|| content.map(answer));
     let written = written.or_else(|| items_of(&serde_json::from_str::<Vec<&RawValue>>(output?.get()).ok()?));
@@ -321,6 +325,13 @@ mod tests {
         let body = br#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}]}"#;
         assert_eq!(messages_of(body).unwrap(), br#"{"role":"assistant","content":"hi"}"#);
         assert_eq!(messages_of(b"{}"), None);
+        let body =
+            br#"{"model":"m","message":{"role":"assistant","content":"hi","thinking":"h"},"done":true,"eval_count":2}"#;
+        assert_eq!(messages_of(body).unwrap(), br#"{"role":"assistant","content":"hi","thinking":"h"}"#);
+        assert_eq!(
+            messages_of(br#"{"message":"hi","content":"a"}"#).unwrap(),
+            br#"{"role":"assistant","content":"a"}"#
+        );
         assert_eq!(messages_of(br#"{"choices":[{"text":"hi"}]}"#).unwrap(), message("hi"));
         assert_eq!(spoken(br#"{"choices":[{"text":"hi"}]}"#), "hi");
         assert_eq!(

@@ -10,6 +10,7 @@
 //! parsed_answer   what one JSON document of an answer says
 //! texts           what a request asks and an answer says, for whoever counts their tokens or goes on with them
 //! usage           how many tokens a server counts
+//! several         how many several texts of an answer count
 //! refusal         errors in the service's words
 //! ```
 
@@ -21,6 +22,7 @@ mod messages;
 mod parsed_answer;
 mod refusal;
 mod service;
+mod several;
 mod shown;
 mod texts;
 mod turns;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::backend::InputTokens;
-use crate::openai::usage::{Counts, Usage};
+use crate::openai::usage::{Counts, Usage, number};
 
 /// What a document says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,10 @@ pub(super) struct ParsedAnswer {
     pub(super) error: bool,
     /// It is an event of such a stream.
     pub(super) typed: Option<Typed>,
+    /// Its counts are those of this one of several texts.
+    pub(super) text: Option<u64>,
+    /// Its counts are those of several texts together.
+    pub(super) several: bool,
 }
 
 /// Streams whose events name their types, of which each kind of output has its own, as has the end.
@@ -157,7 +161,8 @@ impl Document<'_> {
                 let size = if error || is_chunk || self.has_empty_text() { 0 } else { length };
                 let Counts { tokens, input } = self.other_counts();
                 let (tokens, input) = (parsed.tokens.or(tokens), parsed.input.or(input));
-                ParsedAnswer { content: size > 0, size, tokens, input, ..parsed }
+                let text = self.meta_info.and(self.index).and_then(number);
+                ParsedAnswer { content: size > 0, size, tokens, input, text, ..parsed }
             }
         }
     }
@@ -174,9 +179,7 @@ impl Document<'_> {
     fn other_counts(&self) -> Counts {
         let counts = Counts::plain(self.tokens_predicted, self.tokens_evaluated);
         let counts = counts.or(self.details.map_or_else(Counts::default, Counts::of_details));
-        // Of several texts in one stream, each event counts those of one.
-        let meta_info = self.meta_info.filter(|_| self.index.is_none());
-        counts.or(meta_info.map_or_else(Counts::default, Counts::of_meta_info))
+        counts.or(self.meta_info.map_or_else(Counts::default, Counts::of_meta_info))
     }
 
     /// An event of Anthropic's messages: only deltas of content blocks carry output.
@@ -478,7 +481,6 @@ mod tests {
             (r#"{"details":{"generated_tokens":2,"input_length":9}}"#, true, Some(2), Some(9)),
             (r#"{"response":"a","done":true,"prompt_eval_count":9,"eval_count":5}"#, true, Some(5), Some(9)),
             (r#"{"text":"a","meta_info":{"prompt_tokens":9,"completion_tokens":1}}"#, true, Some(1), Some(9)),
-            (r#"{"text":"a","meta_info":{"completion_tokens":1},"index":1}"#, true, None, None),
             (r#"{"text":"a","meta_info":"none"}"#, true, None, None),
             (r#"{"content":"","text":"a"}"#, true, None, None),
             (r#"{"content":[],"details":"none"}"#, true, None, None),
@@ -487,6 +489,9 @@ mod tests {
             let input = InputTokens { all: input, ..InputTokens::default() };
             assert_eq!(parsed(text), ParsedAnswer { content, tokens, input, ..ParsedAnswer::default() }, "{text}");
         }
+        let part = parsed(r#"{"text":"a","meta_info":{"completion_tokens":1},"index":1}"#);
+        assert_eq!((part.tokens, part.text, part.several), (Some(1), Some(1), false));
+        assert_eq!(parsed(r#"{"index":1,"token":{"text":"a"}}"#).text, None, "the number of a token");
         let chat = parsed(r#"{"choices":[{"delta":{"content":"a"}}],"content":"","tokens_predicted":7}"#);
         assert_eq!((chat.content, chat.tokens), (true, None), "what the choices say is what counts");
     }

@@ -194,6 +194,26 @@ fn tokens_of_a_stream_of_whole_texts_are_those_of_its_last_event() {
     assert_eq!((generation.input.all, generation.input.cached), (Some(9), Some(4)));
 }
 
+/// The same of several texts at once.
+#[test]
+fn tokens_of_several_texts_in_a_stream_are_those_of_all() {
+    let event = |index: u64, text: &str, tokens: u64| {
+        let counts = format!("\"prompt_tokens\":9,\"completion_tokens\":{tokens},\"cached_tokens\":4");
+        format!("data: {{\"text\":\"{text}\",\"meta_info\":{{{counts}}},\"index\":{index}}}\n\n")
+    };
+    let stream = [event(0, "a", 2), event(1, "x", 3), event(0, "ab", 5), event(1, "xy", 4)].concat();
+    let of = |answer: String| outcome(answer.as_bytes().chunks(40), false, 10_000).generation.unwrap();
+    let generation = of(chunked(&format!("{stream}{DONE}")));
+    assert_eq!((generation.chunks, generation.tokens), (4, Some(9)));
+    assert_eq!((generation.input.all, generation.input.cached), (Some(18), Some(8)));
+    let text = r#"{"text":"a","meta_info":{"prompt_tokens":9,"completion_tokens":3}}"#;
+    let generation = of(plain("200 OK", &format!("[{text},{text}]")));
+    assert_eq!((generation.chunks, generation.tokens, generation.input.all), (1, Some(6), Some(18)));
+    let endless = format!("data: {{\"text\":\"a\",\"meta_info\":{{}},\"index\":{}}}\n\n", u32::MAX);
+    let outcome = read(&chunked(&format!("{endless}{DONE}")), false);
+    assert!(outcome.broken.unwrap().message.contains("text 4294967295 of its answer"));
+}
+
 #[test]
 fn input_tokens_of_messages_come_at_the_beginning_and_stay() {
     let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":30}}}"#;

@@ -8,7 +8,8 @@
 //! llama.cpp's completion          content
 //! TGI's generate, generate_stream token.text; of a body, or a list of one, generated_text
 //! Triton's generate               text_output
-//! SGLang's generate               text, from the beginning in each event
+//! SGLang's generate               text, from the beginning in each event; of several texts, a list or events with their index
+//! Ollama's chat                   message.content, thinking
 //! others                          response
 //! ```
 
@@ -21,25 +22,26 @@ use serde_json::{Deserializer, Value};
 /// after another: a body, or the data of events.
 pub fn texts(answer: &[u8]) -> Vec<String> {
     let mut texts = BTreeMap::<u64, String>::new();
-    read(answer, |document| document.add_to(&mut texts));
+    read(answer, |number, document| document.add_to(&mut texts, number));
     texts.into_values().filter(|text| !text.is_empty()).collect()
 }
 
 /// What a document of an answer adds to the message of its first choice: text, and neither reasoning nor calls of tools.
 pub(super) fn spoken(document: &[u8]) -> String {
     let mut text = String::new();
-    read(document, |document| text += &document.spoken());
+    read(document, |number, document| text += &if number == 0 { document.spoken() } else { String::new() });
     text
 }
 
-/// Documents one after another, as far as they are of a form that is known; those of a list are its elements.
-fn read(answer: &[u8], take: impl FnMut(Document)) {
+/// Documents one after another, as far as they are of a form that is known; those of a list are its elements, with their numbers.
+fn read(answer: &[u8], mut take: impl FnMut(u64, Document)) {
     if answer.trim_ascii_start().starts_with(b"[") {
         // What is no list of objects has no texts.
         let list: Vec<Document> = serde_json::from_slice(answer).unwrap_or_default();
-        return list.into_iter().for_each(take);
+        return (0..).zip(list).for_each(|(number, document)| take(number, document));
     }
-    Deserializer::from_slice(answer).into_iter::<Document>().map_while(Result::ok).for_each(take);
+    let documents = Deserializer::from_slice(answer).into_iter::<Document>();
+    documents.map_while(Result::ok).for_each(|document| take(0, document));
 }
 
 /// What a request asks, as text and as tokens.
@@ -121,28 +123,39 @@ struct Document {
     text_output: Value,
     #[serde(default)]
     text: Value,
-    /// SGLang's.
+    /// SGLang's, and which text of several it is about.
     #[serde(default)]
     meta_info: Value,
+    #[serde(default)]
+    index: Value,
+    /// Ollama's.
+    #[serde(default)]
+    message: Value,
+    #[serde(default)]
+    thinking: Value,
     #[serde(default)]
     response: Value,
 }
 
 impl Document {
-    /// Adds all that it says to the texts of its choices.
-    fn add_to(&self, texts: &mut BTreeMap<u64, String>) {
+    /// Adds all that it says to the texts of its choices. Where it has none, its text is that of `number`, unless it names another.
+    fn add_to(&self, texts: &mut BTreeMap<u64, String>, number: u64) {
         for choice in self.choices.iter().flatten() {
             choice.add_to(texts.entry(choice.index).or_default());
         }
         if self.choices.is_some() {
             return;
         }
-        let text = texts.entry(0).or_default();
+        let named = self.index.as_u64().filter(|_| self.meta_info.is_object());
+        let text = texts.entry(named.unwrap_or(number)).or_default();
         match self.kind.as_str() {
             Some(kind) if kind.starts_with("response.") => *text += self.delta.as_str().unwrap_or_default(),
             _ => {
                 [&self.delta].into_iter().chain(items(&self.content)).for_each(|block| add_block(text, block));
                 items(&self.output).for_each(|item| add_item(text, item));
+                [&self.thinking, &self.message["thinking"]]
+                    .iter()
+                    .for_each(|thought| *text += thought.as_str().unwrap_or_default());
                 match self.other() {
                     Some(all) if self.meta_info.is_object() && all.starts_with(text.as_str()) => all.clone_into(text),
                     other => *text += other.unwrap_or_default(),
@@ -173,9 +186,8 @@ impl Document {
     /// The text of a form of which there is one text in a document.
     fn other(&self) -> Option<&str> {
         // TGI's last event has all of the text beside its last token.
-        let texts =
-            [&self.token["text"], &self.generated_text, &self.content, &self.text_output, &self.text, &self.response];
-        texts.into_iter().find_map(Value::as_str)
+        let first = [&self.token["text"], &self.generated_text, &self.content, &self.text_output, &self.text];
+        first.into_iter().chain([&self.message["content"], &self.response]).find_map(Value::as_str)
     }
 }
 
@@ -302,6 +314,7 @@ mod tests {
             (r#"{"text":"a","meta_info":{}}{"text":"b","meta_info":{}}"#, "ab"),
             (r#"{"text":"a"}{"text":"ab"}"#, "aab"),
             (r#"{"response":"ab","done":true}"#, "ab"),
+            (r#"{"message":{"role":"assistant","content":"ab"},"done":true}"#, "ab"),
             (r#"{"choices":[{"delta":{"content":"ab"}}],"content":"x"}"#, "ab"),
         ] {
             assert_eq!(texts(documents.as_bytes()), [text], "{documents}");
@@ -312,6 +325,8 @@ mod tests {
                 assert!(parsed.content && !texts(document).is_empty(), "{documents}");
             }
         }
+        let thought = r#"{"message":{"content":"b","thinking":"a"},"done":true}"#.as_bytes();
+        assert_eq!((texts(thought), spoken(thought)), (vec!["ab".to_owned()], "b".to_owned()));
         let body = br#"{"object":"response","output":[
             {"type":"reasoning","summary":[{"type":"summary_text","text":"r"}]},
             {"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]},
@@ -319,6 +334,21 @@ mod tests {
         assert_eq!((texts(body), spoken(body)), (vec!["ra{}".to_owned()], "a".to_owned()));
         let calls = br#"{"type":"response.function_call_arguments.delta","delta":"{}"}"#;
         assert_eq!((texts(calls), spoken(calls)), (vec!["{}".to_owned()], String::new()));
+    }
+
+    /// SGLang's answers to batches, and to prompts of which several samples are wanted.
+    #[test]
+    fn several_texts_of_an_answer_are_kept_apart() {
+        let list = br#"[{"text":"a","meta_info":{}},{"text":"ab","meta_info":{}},{"text":"x","meta_info":{}}]"#;
+        assert_eq!(
+            (texts(list), spoken(list)),
+            (vec!["a".to_owned(), "ab".to_owned(), "x".to_owned()], "a".to_owned())
+        );
+        let event = |index: u64, text: &str| format!(r#"{{"text":"{text}","meta_info":{{}},"index":{index}}}"#);
+        let events = [event(1, "b"), event(0, "a"), event(1, "bb"), event(0, "aa"), event(0, "aaa")].concat();
+        assert_eq!(texts(events.as_bytes()), ["aaa", "bb"]);
+        let tokens = br#"{"index":1,"token":{"text":"a"}}{"index":2,"token":{"text":"b"}}"#;
+        assert_eq!(texts(tokens), ["ab"], "numbers of tokens");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl<'a> Usage<'a> {
 }
 
 /// What a service counts beside a text, in a form without a usage.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     /// Output tokens so far.
     pub(super) tokens: Option<u64>,

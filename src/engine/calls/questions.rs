@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::backend::{ErrorCode, InferError};
 use crate::calls::headers::CallHeaders;
-use crate::calls::socket::{CONNECT_LIMIT, Http2Socket};
+use crate::calls::socket::{CONNECT_LIMIT, Http2Socket, NoEvents};
 use crate::calls::status::{self, BROKEN};
 use crate::wire::grpc::{self, MessageReader, Wish};
 use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
@@ -83,8 +83,13 @@ struct SingleCall<'a> {
 
 impl SingleCall<'_> {
     /// Sends the request and waits until its stream has ended; returns the answer's message, or the error in its place.
-    /// An outer error means that the connection is of no further use.
+    /// An outer error means that the connection is of no further use, and that there is no answer.
     fn exchange(&self, line: &mut Http2Socket) -> Result<Result<Vec<u8>, InferError>, InferError> {
+        // A connection that was idle may have got the server's farewell.
+        let mut filled = line.fill()?;
+        if filled {
+            line.process(&mut NoEvents)?;
+        }
         if !line.h2.can_open() {
             return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
         }
@@ -92,17 +97,18 @@ impl SingleCall<'_> {
         let stream = line.h2.open(token, self.block);
         line.h2.send(stream, Message { token, head: self.body, parts: &[], end: true });
         let mut reply = Reply { most: self.most, ..Reply::default() };
-        let mut unread = false;
         let outcome = loop {
             line.flush(|_| ())?;
-            if let Err(error) = line.await_bytes(unread, self.deadline) {
+            if let Err(error) = line.await_bytes(filled && line.may_hold_more(), self.deadline) {
                 break Err(unanswered(&error));
             }
-            let filled = line.fill()?;
+            filled = line.fill()?;
             if filled {
                 line.process(&mut reply)?;
             }
-            unread = filled && line.may_hold_more();
+            if let Some(untaken) = reply.untaken.take() {
+                return Err(untaken);
+            }
             if let Some(outcome) = reply.outcome.take() {
                 break Ok(outcome);
             }
@@ -121,6 +127,8 @@ struct Reply {
     reader: MessageReader,
     message: Option<Vec<u8>>,
     failure: Option<InferError>,
+    /// The server leaves the connection and has not looked at the call.
+    untaken: Option<InferError>,
     /// The message, or why there is none. Later events do not change it.
     outcome: Option<Result<Vec<u8>, InferError>>,
 }
@@ -178,6 +186,9 @@ impl Events for Reply {
     }
 
     fn reset(&mut self, _: Token, why: Reset<'_>) {
-        self.outcome.get_or_insert(Err(status::of_reset(why)));
+        match why {
+            Reset::GoAway(_) if self.outcome.is_none() => self.untaken = Some(status::of_reset(why)),
+            _ => drop(self.outcome.get_or_insert(Err(status::of_reset(why)))),
+        }
     }
 }

@@ -368,7 +368,8 @@ impl SerialConnection {
         if self.answered {
             self.tallied.answers();
         }
-        if !self.answered || !keeps_open || self.sending {
+        let is_broken = self.stream.as_ref().is_some_and(Stream::is_broken);
+        if !self.answered || !keeps_open || self.sending || is_broken {
             self.hang_up();
         }
         self.sending = false;

@@ -164,12 +164,17 @@ impl Bench {
 }
 
 pub fn connection(address: &str, setup: Setup) -> ConnectionPlan {
+    waiting(address, setup, Duration::ZERO)
+}
+
+/// With so long for the server to be there.
+fn waiting(address: &str, setup: Setup, server_wait: Duration) -> ConnectionPlan {
     ConnectionPlan {
         protocol: Protocol::Grpc { streaming: setup.streaming, compression: Compression::None },
         url: address.to_owned(),
         headers: vec![("X-Test".to_owned(), "1".to_owned())],
         tls: Tls::default(),
-        server_wait: Duration::ZERO,
+        server_wait,
         reconnect: setup.reconnect,
         renew: setup.renew,
         metrics_url: None,
@@ -177,8 +182,9 @@ pub fn connection(address: &str, setup: Setup) -> ConnectionPlan {
     }
 }
 
+/// A backend with a server that is there, however busy the machine is.
 pub fn backend(address: &str, setup: Setup) -> GrpcBackend {
-    GrpcBackend::connect(&connection(address, setup)).unwrap()
+    GrpcBackend::connect(&waiting(address, setup, PATIENCE)).unwrap()
 }
 
 pub fn spec(setup: Setup) -> ClientSpec {

@@ -312,3 +312,27 @@ fn sessions_are_figures_of_their_own_in_every_report() {
         run.stdout
     );
 }
+
+#[test]
+fn sessions_of_aiperf_are_sent_as_they_are_one_turn_after_the_other() {
+    let said = |texts: &[&str]| -> Vec<Value> {
+        texts.iter().map(|text| json!({ "role": "user", "content": text })).collect()
+    };
+    let payload = |texts: &[&str]| json!({ "model": "m", "messages": said(texts) });
+    let session = |name: &str, payloads: Vec<Value>| json!({ "session_id": name, "payloads": payloads });
+    let first = session("a", vec![payload(&["one"]), payload(&["one", "recorded", "two"]), payload(&["three"])]);
+    let payloads = Payloads::file(&json!({ "data": [first, session("b", vec![payload(&["four"])])] }).to_string());
+    let received = ReceivedMessages::default();
+    let server = HttpServer::start(echoing(&received, false));
+    let run = payloads.on(&server).args("--session-concurrency 1").run();
+    assert_eq!(run.report().level().client_number("Request count"), 4.0, "{}", run.stdout);
+    assert!(run.stderr.contains("each payload of a session is sent as it is"), "{}", run.stderr);
+    let came: Vec<Vec<Value>> = received.lock().unwrap().iter().map(|(_, messages)| messages.clone()).collect();
+    let wanted = [&["one"][..], &["one", "recorded", "two"], &["three"], &["four"]].map(said);
+    assert_eq!(came, wanted);
+    received.lock().unwrap().clear();
+    let run = payloads.on(&server).args("--concurrency-range 1 --request-count 4").run();
+    assert_eq!(run.report().level().client_number("Request count"), 4.0, "{}", run.stdout);
+    let came: Vec<Vec<Value>> = received.lock().unwrap().iter().map(|(_, messages)| messages.clone()).collect();
+    assert_eq!(came, wanted, "without sessions, each is a request of its own");
+}

@@ -9,6 +9,7 @@ use crate::support::{Model, Program, Repository, TritonServer};
 
 const SIGINT: i32 = 2;
 const SIGQUIT: i32 = 3;
+const SIGKILL: i32 = 9;
 
 #[test]
 fn a_server_that_restricts_shared_memory_gives_its_reason() {
@@ -87,5 +88,31 @@ fn timed_leaving_at_once_takes_regions_back_from_the_server() {
             assert!(signalled.elapsed() < Duration::from_secs(3), "{:?}", signalled.elapsed());
             assert!(!status().contains(&mine), "{protocol} {signals:?}: {}", status());
         }
+    }
+}
+
+/// Nobody takes back what a run has registered that is killed, and the server would keep its memory: the next run does.
+#[test]
+fn regions_of_a_run_that_was_killed_are_taken_back_by_the_next() {
+    let repository = Repository::of(&[Model::sleeping("slow", 20).instances(4)]);
+    let Some(server) = TritonServer::start(&repository) else { return };
+    let status = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
+    for (protocol, next) in [("http", "grpc"), ("grpc", "http")] {
+        let program = |protocol| server.program(protocol, "slow").args("--shared-memory system");
+        let running = program(protocol).args("-p 60000 --async --concurrency-range 3").start();
+        let mine = format!("/triton-bench-{}-", running.id());
+        let started = Instant::now();
+        while status().matches(&mine).count() < 4 {
+            assert!(started.elapsed() < Duration::from_secs(20), "{}", status());
+            thread::sleep(Duration::from_millis(5));
+        }
+        running.signal(SIGKILL);
+        running.finish();
+        assert_eq!(status().matches(&mine).count(), 4, "{}", status());
+        let finished = program(next).args("--request-count 20").run();
+        let told = "still held 4 regions of shared memory of runs that were killed";
+        assert!(finished.stderr.contains(told), "{}", finished.stderr);
+        finished.report_even_if_late();
+        assert!(!status().contains(&mine), "{protocol}: {}", status());
     }
 }

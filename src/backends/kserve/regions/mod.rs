@@ -7,12 +7,13 @@
 
 mod forget;
 mod outputs;
+mod stale;
 mod unregister;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
 use base::debug;
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 
 pub use self::forget::forget_all;
 pub use self::outputs::{OutputLayout, OutputPlace, SlotOutputs};
+pub use self::stale::ListedRegion;
 use self::unregister::Unregistration;
 use crate::backend::InferError;
 use crate::data::Payload;
@@ -82,6 +84,12 @@ pub trait RegionCalls: Send + Sync {
     /// # Errors
     /// As [`RegionCalls::register`].
     fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError>;
+
+    /// The regions of POSIX shared memory that the server knows.
+    ///
+    /// # Errors
+    /// As [`RegionCalls::register`].
+    fn listed(&self) -> Result<Vec<ListedRegion>, InferError>;
 }
 
 /// Whether memory of this kind can be registered with a server.
@@ -148,6 +156,8 @@ pub struct Registry {
     registered: Mutex<Vec<Weak<Registration>>>,
     /// Whether the server went away again while it was given all regions.
     midway: AtomicBool,
+    /// It has been rid of what others have left.
+    cleared: Once,
     next_input: AtomicU32,
     next_client: AtomicU32,
 }
@@ -176,6 +186,7 @@ impl Registry {
             inputs: Mutex::default(),
             registered: Mutex::default(),
             midway: AtomicBool::new(false),
+            cleared: Once::new(),
             next_input: AtomicU32::new(0),
             next_client: AtomicU32::new(0),
         }
@@ -229,6 +240,7 @@ impl Registry {
 
     fn register(&self, name: String, region: Arc<Region>) -> Result<Arc<Registration>> {
         let (handle, kind) = handle_of(&region)?;
+        self.cleared.call_once(|| stale::forget(&*self.calls));
         self.calls.register(&name, handle, region.len() as u64, SETUP_LIMIT).map_err(|error| {
             let placement = region.placement();
             let needs = match kind {
@@ -323,6 +335,10 @@ mod tests {
             self.calls.lock().push(format!("-{name}"));
             Ok(())
         }
+
+        fn listed(&self) -> Result<Vec<ListedRegion>, InferError> {
+            Ok(Vec::new())
+        }
     }
 
     #[test]
@@ -383,6 +399,10 @@ mod tests {
         fn unregister(&self, name: &str, _: Kind) -> Result<(), InferError> {
             self.known.lock().retain(|other| other != name);
             Ok(())
+        }
+
+        fn listed(&self) -> Result<Vec<ListedRegion>, InferError> {
+            Ok(Vec::new())
         }
     }
 

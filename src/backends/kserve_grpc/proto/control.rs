@@ -107,6 +107,21 @@ pub struct RegionName {
     pub name: String,
 }
 
+/// Answer of the call for the regions of POSIX shared memory.
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionsKnown {
+    #[prost(map = "string, message", tag = "1")]
+    pub regions: HashMap<String, RegionStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionStatus {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub key: String,
+}
+
 /// Both request and response of trace settings.
 #[derive(Clone, PartialEq, Message)]
 pub struct TraceSetting {

@@ -189,6 +189,7 @@ impl<M: Method> MultiplexedConnection<M> {
         }
         if let Some(goaway) = self.line.as_ref().and_then(|line| line.h2.goaway()) {
             self.lost = status::of_goaway(goaway);
+            self.tallied.leave();
         }
         if is_used {
             return self.set_aside(exchanges);
