@@ -5,12 +5,12 @@
 //! ```text
 //! cli       flags, typed
 //! app       runs a Plan: connect, measure, report
-//! tune      the search for a model's configuration
 //! observe   consumers of finished requests: export, validation
 //! measure   trials, stability, verdicts
 //! gate      requirements, judged on a result
 //! report    console, CSV, export
 //! result    everything a run came to, as one value
+//! tune      the search for a model's configuration
 //! load      when the next request leaves
 //! record    what is kept of a request: histograms, counters, raw records
 //! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
@@ -24,7 +24,7 @@
 //! ranks     the other processes of a run; mpi: how they are reached
 //! machine   what the kernel reports about processors, processes and limits
 //! diagnostics the program's own log
-//! interrupt, signals, held, stats, chunks, inbox, clock, affinity, limits, stdio, sync, exit, error: leaves
+//! interrupt, signals, held, stats, chunks, inbox, clock, seconds, affinity, limits, socket, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

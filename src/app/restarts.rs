@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::result::reasons::Verdict;
-use crate::result::restarts::restarts;
+use crate::result::restarts::{at_starts, restarts};
 use crate::result::summary::{Ending, LevelSummary, MissingStarts};
 use crate::stdio::note;
 use crate::terms::MeasurementPlan;
@@ -48,6 +48,7 @@ pub fn repeat(
         MissingStarts { planned, measured, reason, requests_failed }
     });
     level.restarts = restarts(&levels, plan.percentile);
+    level.at_starts = at_starts(&levels, plan);
 }
 
 /// Why a start is missing.
@@ -114,6 +115,21 @@ mod tests {
         let gone = missing(&|_| Err(Error::server("gone"))).unwrap();
         assert_eq!((gone.planned, gone.measured, gone.requests_failed), (5, 1, false));
         assert!(gone.reason.contains("gone"), "{gone:?}");
+    }
+
+    #[test]
+    fn failures_of_every_start_are_kept() {
+        let level = |failed| {
+            let mut level = sample::level(LevelLoad::Concurrency(1), 100 - failed, 1_000);
+            level.client.failed = failed;
+            level
+        };
+        let failed = |all: &LevelSummary| {
+            all.at_starts.iter().find(|figure| figure.key == "errors").map(|errors| errors.values.clone())
+        };
+        let all = repeated(|number| Ok(level(u64::from(number))), 9);
+        assert_eq!(failed(&all), Some(vec![0.0, 0.01, 0.02, 0.03, 0.04]));
+        assert_eq!(failed(&repeated(|_| Err(Error::server("gone")), 9)), None);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
 use crate::measure::waterfall::Tracing;
-use crate::measure::window::WindowFacts;
+use crate::measure::window_summary::WindowFacts;
 use crate::observe::Observers;
 use crate::plan::{Plan, Wait};
 use crate::record::LoadReport;

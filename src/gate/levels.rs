@@ -5,6 +5,7 @@ use crate::result::checked::{Checked, Judgement};
 use crate::result::figures::FigureAt;
 use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
 use crate::result::ratio::Figures;
+use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
 use crate::stats::Bounds;
@@ -98,8 +99,8 @@ fn reference<'a>(baseline: Option<&'a RunResult>, level: &LevelSummary, earlier:
 
 fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Checked {
     if stood_still_alone(level) {
-        let note = "this process stood still while it was measured";
-        return undecided(plan, unjudged(requirement, Some(level.load), note));
+        let note = format!("{} stood still while it was measured", who_stood_still(level));
+        return undecided(plan, unjudged(requirement, Some(level.load), &note));
     }
     if level.ending == Ending::Interrupted {
         let note = "the run was interrupted while it was measured";
@@ -117,7 +118,9 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     let found = found.map(|found| with_unseen(found, requirement, level));
     let as_it_is = "judged by its value: nothing tells how well it is known";
     let note = match requirement.figure {
-        Figure::Named(name) if is_taken_as_it_is(name) => Some(as_it_is.to_owned()),
+        Figure::Named(name) if is_taken_as_it_is(name) && !is_by_starts(requirement, level) => {
+            Some(as_it_is.to_owned())
+        }
         _ => None,
     };
     match found {
@@ -134,6 +137,16 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
         }
         Err(note) => unjudged(requirement, Some(level.load), note),
     }
+}
+
+/// Which process of the client did.
+fn who_stood_still(level: &LevelSummary) -> String {
+    let Verdict::Invalid(reasons) = &level.verdict else { return "this process".to_owned() };
+    let rank = reasons.iter().find_map(|reason| match reason {
+        InvalidReason::RankStoodStill(rank, _) => Some(rank),
+        _ => None,
+    });
+    rank.map_or_else(|| "this process".to_owned(), |rank| format!("rank {rank}"))
 }
 
 /// The same where nothing can be said against the requirement either.
@@ -184,14 +197,21 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
 
 /// The same, with a remark where starts decide: to measure each longer is no help.
 fn more_starts(checked: Checked, requirement: &Requirement, level: &LevelSummary) -> Checked {
-    let Figure::Statistic(statistic) = requirement.figure else { return checked };
-    let is_by_starts =
-        matches!(requirement.bound, Bound::Value(_)) && Figures::new(level).over_starts(statistic).is_some();
-    if !checked.open || !is_by_starts {
+    if !checked.open || !matches!(requirement.bound, Bound::Value(_)) || !is_by_starts(requirement, level) {
         return checked;
     }
     let note = "undecided: neither met nor missed by what the starts differ; more of them (--restarts) may decide it";
     Checked { note: Some(note.to_owned()), ..checked }
+}
+
+/// Whether all starts of a level tell the figure, of several.
+fn is_by_starts(requirement: &Requirement, level: &LevelSummary) -> bool {
+    let figures = Figures::new(level);
+    match requirement.figure {
+        Figure::Statistic(statistic) => figures.over_starts(statistic).is_some(),
+        Figure::Errors => figures.at_starts("errors").is_some(),
+        Figure::Named(name) => figures.at_starts(&FigureAt::new(name).key()).is_some(),
+    }
 }
 
 /// The same figure, known less well upwards where requests wait whose time it lacks.
@@ -212,14 +232,14 @@ fn unseen_time(checked: Checked, requirement: &Requirement, level: &LevelSummary
     Checked { note: Some(note.to_owned()), ..checked }
 }
 
-/// The same, with a remark where only one of several starts tells the figure: further ones are not in the level.
+/// The same, with a remark where only one of several starts tells the figure: others do not have it, or were measured by an earlier
+/// version.
 fn at_first_start(checked: Checked, requirement: &Requirement, level: &LevelSummary) -> Checked {
     let starts = level.restarts.as_ref().map_or(1, |all| all.starts);
-    if starts < 2 || matches!(requirement.figure, Figure::Statistic(_)) {
+    if starts < 2 || matches!(requirement.figure, Figure::Statistic(_)) || is_by_starts(requirement, level) {
         return checked;
     }
-    let of_first =
-        format!("judged by the first of {starts} starts: only throughput and latencies are kept of the others");
+    let of_first = format!("judged by the first of {starts} starts: not all of the others have it");
     let notes: Vec<String> = checked.note.into_iter().chain([of_first]).collect();
     Checked { note: Some(notes.join("; ")), ..checked }
 }

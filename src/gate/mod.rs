@@ -25,7 +25,7 @@ use crate::plan::{Bound, Figure, LevelName, Requirement};
 use crate::result::Unit;
 use crate::result::checked::Judgement;
 use crate::result::figures::{FigureAt, Value};
-use crate::result::ratio::{Estimate, Figures, Side, bounds_of_ratio, ratio};
+use crate::result::ratio::{Figures, Side, Starts, bounds_of_ratio, ratio};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::{LevelLoad, StatisticEstimate};
 use crate::stats::{Bounds, Clustered, Interval, share_difference, share_interval, student_t_quantile};
@@ -154,8 +154,9 @@ fn by_value(figures: Figures<'_>, statistic: Option<Statistic>, unit: Unit, boun
             bound,
         },
         None => {
-            let interval = share_interval(figures.failures(), CONFIDENCE);
-            Found { unit, value: figures.client.failed_share(), interval, bounds: interval.into(), bound }
+            let failures = figures.failures();
+            let interval = share_interval(failures, CONFIDENCE);
+            Found { unit, value: failures.proportion.share(), interval, bounds: interval.into(), bound }
         }
     }
 }
@@ -169,10 +170,8 @@ fn named(
 ) -> Result<Found, &'static str> {
     let figure = FigureAt::new(name);
     let none = "the level does not have this figure";
-    let Value { value, interval, mut bounds } = figure.value_with(figures.client, figures.bursts).ok_or(none)?;
-    if is_taken_as_it_is(name) {
-        bounds = Bounds { low: Some(value), high: Some(value) };
-    }
+    let ours = value_of(figures, figure).ok_or(none)?;
+    let Value { value, interval, bounds } = ours;
     let unit = figure.figure.unit;
     let change = match requirement.bound {
         Bound::Value(bound) => return Ok(Found { unit, value, interval, bounds, bound }),
@@ -180,14 +179,37 @@ fn named(
     };
     let their_none = "the baseline's level does not have this figure";
     let baseline = baseline.ok_or("there is no baseline")?;
-    let theirs = figure.value_with(baseline.client, baseline.bursts).ok_or(their_none)?;
+    let theirs = value_of(baseline, figure).ok_or(their_none)?;
     if theirs.value <= 0.0 {
         return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
     }
-    let (interval, change) = (ratio(Estimate { value, interval }, theirs.estimate()), 1.0 + change);
+    let change = 1.0 + change;
+    let starts = [figures, baseline].map(|figures| starts_of(figures, figure));
+    if value > 0.0 && starts.iter().any(Option::is_some) {
+        let side = |Value { value, bounds, .. }, starts| Side { value, bounds, starts };
+        let [our_starts, their_starts] = starts;
+        let (ratio, bounds) = bounds_of_ratio(&side(ours, our_starts), &side(theirs, their_starts), 1.0);
+        return Ok(Found::by(Unit::Ratio, ratio, bounds, change));
+    }
+    let interval = ratio(ours.estimate(), theirs.estimate());
     let ratio = value / theirs.value;
     let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
     Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })
+}
+
+/// A figure of the catalogue, over all starts if there were several.
+fn value_of(figures: Figures<'_>, figure: FigureAt) -> Option<Value> {
+    if let Some(all) = figures.at_starts(&figure.key()) {
+        return Some(Value::by(all.value(), all.interval()));
+    }
+    let found = figure.value_with(figures.client, figures.bursts)?;
+    let certain = Bounds { low: Some(found.value), high: Some(found.value) };
+    Some(if is_taken_as_it_is(figure.name()) { Value { bounds: certain, ..found } } else { found })
+}
+
+/// How it differs between starts; not that of shares, whose intervals have it in them.
+fn starts_of(figures: Figures<'_>, figure: FigureAt) -> Option<Starts> {
+    figures.at_starts(&figure.key()).filter(|all| all.cases.is_none()).and_then(|all| Starts::of(&all.values))
 }
 
 /// Whether nothing tells how well a figure is known, as of rates of tokens: it is judged by its value.

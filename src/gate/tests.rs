@@ -52,7 +52,8 @@ fn gate(world: World, truth: f64, seed: u64) -> (Judgement, u32) {
     let (mut state, mut sum, mut looks, mut next) = (draws.next(), 0.0, 0, 3.0);
     let fresh = (1.0 - world.correlation.powi(2)).sqrt();
     let client = sample::client(1_000, 1_000_000);
-    let of_baseline = Figures { client: &client, estimates: &[], bursts: None, restarts: Some(&baseline), looks: 0 };
+    let of_baseline =
+        Figures { client: &client, estimates: &[], bursts: None, restarts: Some(&baseline), at_starts: &[], looks: 0 };
     for windows in 1..=60 {
         state = world.correlation * state + fresh * draws.next();
         sum += world.within * state;
@@ -143,7 +144,8 @@ fn a_rate_that_nothing_else_tells_of_is_known_by_its_requests() {
             bound: Bound::Value(bound),
             level: None,
         };
-        let figures = Figures { client: &client, estimates: &[], bursts: None, restarts: None, looks: 0 };
+        let figures =
+            Figures { client: &client, estimates: &[], bursts: None, restarts: None, at_starts: &[], looks: 0 };
         find(figures, &requirement, None).unwrap().judge(&requirement)
     };
     let rate = sample::client(48, 1_000_000).throughput();

@@ -33,7 +33,7 @@ const PILED_UP_SHARE: f64 = 0.1;
 
 /// Minimum samples for the mean number of requests under way.
 const MIN_FOR_MEAN: u64 = 500;
-/// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
+/// The fractional parts of its multiples are spread evenly from the first on.
 const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 
 /// Looks at the requests under way, for their mean.
@@ -122,7 +122,7 @@ impl BacklogTrend {
             // most their standard deviation (Gini's mean difference).
             let chance = (variance / early.count() as f64 + variance.sqrt()).sqrt();
             let more = sum as f64 / looks as f64 - explained;
-            // What is no chance is as much as it is.
+            // Beyond chance, the whole excess counts, not only the part above the threshold.
             if more <= certain * chance {
                 return 0.0;
             }

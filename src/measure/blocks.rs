@@ -238,6 +238,11 @@ impl Blocks {
         Bursts { failed: together(|block| block.failed), good: together(|block| block.good) }
     }
 
+    /// How long all of them are.
+    pub(super) fn seconds(&self) -> f64 {
+        self.each.iter().map(|block| block.seconds).sum()
+    }
+
     /// Each of them.
     pub fn each(&self) -> &[Block] {
         &self.each
@@ -248,7 +253,7 @@ impl Blocks {
 mod tests {
     use super::*;
     use crate::result::summary::sample;
-    use crate::window::merge;
+    use crate::window_summary::merge;
 
     fn block(requests: u64) -> Block {
         Block::new(&sample::client(requests, 1_000_000))

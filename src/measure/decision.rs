@@ -10,11 +10,12 @@ use crate::result::statistic::value;
 use crate::result::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary, StatisticEstimate};
 use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
 use crate::terms::{MeasurementPlan, Precision, Statistic};
+use crate::warm_up::WarmUp;
 
 /// A server that completes less than this share of what is sent does not keep up.
 const FALLS_BEHIND: f64 = 0.9;
 
-/// What is not known may be off by as much as it is.
+/// The relative half-width of a figure without an interval.
 const UNKNOWN: f64 = 1.0;
 
 /// What the level ends with; `None` if it needs another window.
@@ -72,14 +73,21 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
     imprecise.next_back().or(drifting)
 }
 
-/// Leaves out what came before the one step that a figure took, in a level that has not settled with all its windows, if those
-/// after it are enough: the server had to warm up.
+/// Leaves out what came before the one step that a figure took, in a level that has not settled with all its windows: the server
+/// had to warm up. While there are windows left the step must be beyond doubt, because every window is a chance to see one that is
+/// none; after the last one, the windows after it must be enough.
 pub(super) fn leave_out_warm_up(history: &mut History, plan: &MeasurementPlan) {
-    if history.windows_left(plan) > 0 || unsettled(history, plan).is_none() {
+    if history.closed() <= STABLE_WINDOWS {
         return;
     }
-    let since = history.since_step(plan).filter(|since| unsettled(since, plan).is_none());
-    since.into_iter().for_each(|since| *history = since);
+    let Some(since) = history.since_step(plan) else { return };
+    let is_due = match history.windows_left(plan) {
+        0 => unsettled(&since, plan).is_none(),
+        _ => since.warm_up().is_some_and(WarmUp::is_beyond_doubt),
+    };
+    if is_due && unsettled(history, plan).is_some() {
+        *history = since;
+    }
 }
 
 /// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
@@ -304,6 +312,28 @@ mod tests {
         assert_eq!(result([50, 50, 10, 10, 10, 10, 10, 10, 10, 10]), (true, 10.0));
         let (settled, mean) = result([10, 50, 10, 10, 50, 10, 10, 50, 10, 10]);
         assert!(!settled && mean > 10.0, "it goes up and down: {mean}");
+    }
+
+    #[test]
+    fn a_level_that_warmed_up_settles_as_soon_as_three_windows_came_after() {
+        let plan = MeasurementPlan { max_trials: 10, ..by_interval() };
+        let settled = |latencies_ms: &[u64]| {
+            let mut history = History::new(&plan);
+            let at = latencies_ms.iter().position(|ms| {
+                history.push(WindowSet::sample(16_000 / ms, ms * 1_000_000), &plan);
+                leave_out_warm_up(&mut history, &plan);
+                decide(&history, &plan) == Some(Ending::Stable)
+            });
+            let mean = history.result().unwrap().client.latency.mean_ns() / 1e6;
+            (at.map(|at| at + 1), mean, history.warm_up().map(|warm_up| warm_up.step.over.as_secs()))
+        };
+        // Blocks are of a second, 16 in a window.
+        assert_eq!(settled(&[50, 10, 10, 10, 10, 10, 10, 10, 10, 10]), (Some(4), 10.0, Some(16)));
+        assert_eq!(settled(&[50, 50, 10, 10, 10, 10, 10, 10, 10, 10]), (Some(5), 10.0, Some(32)));
+        assert_eq!(settled(&[50, 50, 50, 50, 10, 10, 10, 10, 10, 10]).0, Some(3), "it is as slow as that");
+        let (at, mean, _) = settled(&[10, 10, 50, 50, 50, 50, 50, 50, 50, 50]);
+        assert!(at != Some(5) && mean > 10.0, "it got worse: {at:?} {mean}");
+        assert_eq!(settled(&[10; 10]), (Some(3), 10.0, None));
     }
 
     #[test]

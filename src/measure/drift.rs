@@ -1,6 +1,9 @@
 //! Whether a figure of a level drifts: a cache that fills, a queue that grows, a machine that gets hot. Then all windows
 //! together are no picture of any time, however narrow the interval is.
 
+use std::ops::Range;
+use std::time::Duration;
+
 use crate::blocks::{Block, Blocks};
 use crate::terms::Statistic;
 
@@ -8,6 +11,8 @@ use crate::terms::Statistic;
 const STRETCHES: usize = 12;
 /// Fewer have no order that chance would not bring about.
 const FEWEST: usize = 6;
+/// Of a single stretch before a step nobody knows how much it varies: both sides are as many times as far apart as the other is wide.
+const ALONE: f64 = 2.0;
 /// What changes this much less in the last windows than over the whole level has come to rest, or nearly.
 const STILL: f64 = 1.0 / 3.0;
 /// The order of stretches without drift is this many standard deviations from none in one case of a thousand. It is looked
@@ -37,29 +42,72 @@ pub(super) fn goes_on(statistic: Statistic, level: &Blocks, last: &Blocks, allow
     drift(statistic, level, allowed).filter(|_| slope(last) / slope(level) > STILL)
 }
 
-/// Whether a figure changes once, by more than `allowed`, in the first two thirds of a level and is steady before and after: a
-/// server that has warmed up. The order of so few stretches does not tell that from chance, but their distance does.
-pub(super) fn has_step(statistic: Statistic, blocks: &Blocks, allowed: f64) -> bool {
-    let figures = figures(statistic, blocks);
+/// The one change of a figure that is steady before and after it: a server that has warmed up, if it got better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Step {
+    /// How long after the beginning of the level's first block it was over.
+    pub(super) over: Duration,
+    /// The same as a share of the level.
+    pub(super) share: f64,
+    /// The mean of the figure before it, and after it.
+    pub(super) before: f64,
+    pub(super) after: f64,
+    /// How many times as far apart the two sides are as each is wide.
+    pub(super) clarity: f64,
+}
+
+/// How a figure changes once, by more than `allowed`, in the first two thirds of a level and is steady before and after. The order
+/// of so few stretches does not tell that from chance, but their distance does.
+pub(super) fn step(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Option<Step> {
+    let stretches = timed_figures(statistic, blocks);
+    let figures: Vec<f64> = stretches.iter().map(|(_, figure)| *figure).collect();
     let latest = 2 * figures.len() / 3;
-    let is_step = |at: usize| {
+    let clarity = |at: usize| {
         // It changes somewhere in one of the stretches.
-        let (before, after) = (Range::of(&figures[..at]), Range::of(&figures[at + 1..]));
+        let (before, after) = (Extent::of(&figures[..at]), Extent::of(&figures[at + 1..]));
         let (lower, upper) = if before.high < after.low { (before, after) } else { (after, before) };
         let gap = upper.low - lower.high;
-        gap > allowed * lower.high && gap >= lower.width().max(upper.width())
+        let widest = lower.width().max(upper.width());
+        let least = if at > 1 { 1.0 } else { ALONE };
+        (gap > allowed * lower.high && gap >= least * widest).then(|| gap / widest.max(f64::MIN_POSITIVE))
     };
-    figures.len() >= FEWEST && (FEWEST / 3..=latest).any(is_step)
+    if figures.len() < FEWEST {
+        return None;
+    }
+    let steps = (1..=latest).filter_map(|at| Some((at, clarity(at)?)));
+    let (at, clarity) = steps.max_by(|(_, left), (_, right)| left.total_cmp(right))?;
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let (before, after) = (mean(&figures[..at]), mean(&figures[at + 1..]));
+    let within = stretches[at - 1].0..stretches[at].0;
+    let is_before = |figure: f64| (figure > f64::midpoint(before, after)) == (before > after);
+    let seconds = last_of(statistic, blocks, within, is_before);
+    let share = seconds / blocks.seconds();
+    Some(Step { over: Duration::try_from_secs_f64(seconds).ok()?, share, before, after, clarity })
+}
+
+/// When the last block ends that lies `within` these seconds and whose figure `is` so; when they begin, if there is none.
+fn last_of(statistic: Statistic, blocks: &Blocks, within: Range<f64>, is: impl Fn(f64) -> bool) -> f64 {
+    let (mut now, mut last) = (0.0, within.start);
+    for block in blocks.each() {
+        let began = now;
+        now += block.seconds;
+        // Sums of seconds are rounded.
+        let is_within = f64::midpoint(began, now) > within.start && f64::midpoint(began, now) < within.end;
+        if is_within && figure(statistic, block).is_some_and(&is) {
+            last = now;
+        }
+    }
+    last
 }
 
 /// The least and the most of some figures.
 #[derive(Clone, Copy)]
-struct Range {
+struct Extent {
     low: f64,
     high: f64,
 }
 
-impl Range {
+impl Extent {
     fn of(figures: &[f64]) -> Self {
         let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
         figures.iter().fold(Self { low, high }, |range, figure| Self {
@@ -75,12 +123,24 @@ impl Range {
 
 /// The figure of each stretch.
 fn figures(statistic: Statistic, blocks: &Blocks) -> Vec<f64> {
-    let figure = |stretch: &Block| match statistic {
-        Statistic::Throughput => (stretch.seconds > 0.0).then(|| stretch.requests as f64 / stretch.seconds),
-        Statistic::MeanLatency => stretch.latency_ns(None),
-        Statistic::Percentile(percentile) => stretch.latency_ns(Some(percentile)),
-    };
-    blocks.stretches(STRETCHES).iter().filter_map(figure).collect()
+    timed_figures(statistic, blocks).into_iter().map(|(_, figure)| figure).collect()
+}
+
+/// The same, each with the seconds from the beginning of the first to the end of this one.
+fn timed_figures(statistic: Statistic, blocks: &Blocks) -> Vec<(f64, f64)> {
+    let stretches = blocks.stretches(STRETCHES).into_iter().scan(0.0, |now, stretch| {
+        *now += stretch.seconds;
+        Some((*now, stretch))
+    });
+    stretches.filter_map(|(now, stretch)| Some((now, figure(statistic, &stretch)?))).collect()
+}
+
+fn figure(statistic: Statistic, block: &Block) -> Option<f64> {
+    match statistic {
+        Statistic::Throughput => (block.seconds > 0.0).then(|| block.requests as f64 / block.seconds),
+        Statistic::MeanLatency => block.latency_ns(None),
+        Statistic::Percentile(percentile) => block.latency_ns(Some(percentile)),
+    }
 }
 
 /// The means of the first third of some figures, and of the last.
@@ -95,6 +155,12 @@ impl Ends {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         Self { first: mean(&figures[..third]), last: mean(&figures[figures.len() - third..]) }
     }
+}
+
+/// What a figure was in the first third of a level, and in the last.
+pub(super) fn ends(statistic: Statistic, blocks: &Blocks) -> [f64; 2] {
+    let Ends { first, last } = Ends::of(&figures(statistic, blocks));
+    [first, last]
 }
 
 /// Whether values rise, or fall, more often than chance lets them.
@@ -133,7 +199,7 @@ mod tests {
     fn a_server_that_has_warmed_up_takes_one_step() {
         let noise = |number: u64| (unit(hash(1, number)) * 60.0) as u64;
         let step = |at: u64, rate: u64| blocks(move |number| if number < at { rate } else { 1_000 } + noise(number));
-        let has_step = |blocks: &Blocks| has_step(Statistic::Throughput, blocks, 0.1);
+        let has_step = |blocks: &Blocks| super::step(Statistic::Throughput, blocks, 0.1).is_some();
         assert!(has_step(&step(10, 500)) && has_step(&step(24, 700)) && has_step(&step(20, 2_000)));
         assert!(!has_step(&step(44, 500)), "what follows is too little");
         assert!(!has_step(&step(10, 980)) && !has_step(&step(0, 0)));
@@ -142,6 +208,17 @@ mod tests {
             drift(Statistic::Throughput, &step(20, 500), 0.1).is_none(),
             "what the order of stretches does not tell"
         );
+    }
+
+    #[test]
+    fn a_step_is_found_to_the_block() {
+        for at in [8, 10, 11, 13, 24] {
+            let level = blocks(|number| if number < at { 200 } else { 1_000 + number % 5 });
+            let found = step(Statistic::Throughput, &level, 0.1).unwrap();
+            assert_eq!(found.over, Duration::from_secs(at), "{found:?}");
+            assert!((found.before - 200.0).abs() < 1e-9 && (found.after - 1_002.0).abs() < 1.0, "{found:?}");
+            assert!(found.clarity > 100.0, "{found:?}");
+        }
     }
 
     #[test]

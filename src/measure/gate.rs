@@ -44,7 +44,7 @@ impl Questions {
 impl Question {
     fn is_open(&self, windows: &WindowSet, estimates: &[StatisticEstimate], looks: u32) -> bool {
         let bursts = Some(windows.blocks.bursts());
-        let figures = Figures { client: &windows.client, estimates, bursts, restarts: None, looks };
+        let figures = Figures { client: &windows.client, estimates, bursts, restarts: None, at_starts: &[], looks };
         let found = gate::find(figures, &self.requirement, self.baseline.as_ref().map(Figures::new));
         found.is_ok_and(|found| found.judge(&self.requirement) == Judgement::Undecided)
     }

@@ -35,6 +35,8 @@ pub(super) fn check_terminated(ranks: &Ranks) -> Result<()> {
 pub(super) struct Progress {
     /// When it said so, on rank 0's clock; filled in by [`Heartbeat::poll`].
     pub(super) at: u64,
+    /// The load warms up here: no window has begun.
+    pub(super) warming: bool,
     /// Windows or stages that are over here.
     pub(super) over: usize,
     /// The stage that is under way here, from 1; 0 without stages.

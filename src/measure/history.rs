@@ -8,7 +8,7 @@ use crate::backlog::OutstandingSamples;
 use crate::blocks::{Block, Blocks};
 use crate::bounds::{estimate, figures, is_precise};
 use crate::counters::Counted;
-use crate::drift::{drift, goes_on, has_step};
+use crate::drift::{Step, drift, ends, goes_on, step};
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
 use crate::record::Completed;
@@ -24,7 +24,11 @@ use crate::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::stats::Bounds;
 use crate::terms::{MeasurementPlan, Statistic};
 use crate::verdict::{Flow, Flows};
-use crate::window::merge;
+use crate::warm_up::WarmUp;
+use crate::window_summary::merge;
+
+/// Blocks end a little earlier or later than windows do, as their seconds are rounded: by less than such a part of three windows.
+const EDGE: f64 = 0.01;
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]
@@ -142,6 +146,7 @@ impl WindowSet {
             disturbances,
             looks: 0,
             restarts: None,
+            at_starts: Vec::new(),
             missing_starts: None,
             verdict,
             remarks: remarks.into_iter().collect(),
@@ -183,6 +188,8 @@ pub(super) struct History {
     /// How many they are.
     kept_windows: usize,
     whole: bool,
+    /// What was left out of them because the server warmed up.
+    warm_up: Option<WarmUp>,
 }
 
 #[cfg(test)]
@@ -238,7 +245,7 @@ impl History {
         let whole = plan.precision.is_some() || plan.settles_by_interval();
         let (over, measured) = (Completed::default(), Duration::ZERO);
         let (flows, last) = (Vec::new(), VecDeque::new());
-        Self { closed: 0, measured, over, flows, last, kept: None, kept_windows: 0, whole }
+        Self { closed: 0, measured, over, flows, last, kept: None, kept_windows: 0, whole, warm_up: None }
     }
 
     /// Adds the window that has just ended.
@@ -255,9 +262,13 @@ impl History {
         if let Some(kept) = self.kept.take() {
             let kept = kept.absorb(&window);
             self.kept_windows += 1;
-            let drifts = plan.settles_by_interval() && drifts(plan, &kept.blocks).is_some();
-            self.kept = if drifts { kept.after_drift(self.last_as_one()) } else { Some(kept) };
-            self.kept_windows = if drifts { self.last.len() } else { self.kept_windows };
+            match drifts(plan, &kept.blocks).filter(|_| plan.settles_by_interval()) {
+                Some((statistic, _)) => {
+                    self.warm_up = Some(self.drifted(statistic, &kept, plan));
+                    (self.kept, self.kept_windows) = (kept.after_drift(self.last_as_one()), self.last.len());
+                }
+                None => self.kept = Some(kept),
+            }
         } else if self.whole {
             self.kept = Some(window);
             self.kept_windows = 1;
@@ -270,14 +281,39 @@ impl History {
         }
     }
 
-    /// The same with its last windows as the result, if a figure took one step and has been steady since.
+    /// What is left out of windows in which a figure drifted, before the last ones; no more than what came before a step, if it was
+    /// one.
+    fn drifted(&self, statistic: Statistic, kept: &WindowSet, plan: &MeasurementPlan) -> WarmUp {
+        let earlier = self.measured.saturating_sub(kept.client.duration);
+        let last: Duration = self.last.iter().map(|window| window.client.duration).sum();
+        let found = step(statistic, &kept.blocks, plan.stability).filter(|_| self.warm_up.is_none());
+        if let Some(found) = found.filter(|found| earlier + found.over + last <= self.measured) {
+            return WarmUp { statistic, step: Step { over: earlier + found.over, ..found } };
+        }
+        let [first, after] = ends(statistic, &kept.blocks);
+        let before = self.warm_up.filter(|earlier| earlier.statistic == statistic);
+        let before = before.map_or(first, |earlier| earlier.step.before);
+        let over = self.measured.saturating_sub(last);
+        WarmUp { statistic, step: Step { over, share: 1.0, before, after, clarity: 0.0 } }
+    }
+
+    /// The same with its last windows as the result, if a figure took one step before them and has been steady since.
     pub(super) fn since_step(&self, plan: &MeasurementPlan) -> Option<Self> {
         let kept = self.kept.as_ref().filter(|_| plan.settles_by_interval())?;
-        let mut figures = [Statistic::Throughput, plan.key_latency()].into_iter();
-        figures.any(|statistic| has_step(statistic, &kept.blocks, plan.stability)).then(|| {
-            let kept = kept.clone().after_drift(self.last_as_one());
-            Self { kept, kept_windows: self.last.len(), ..self.clone() }
-        })
+        let of_last: f64 = self.last.iter().map(|window| window.blocks.seconds()).sum();
+        let before_last = kept.blocks.seconds() - of_last * (1.0 - EDGE);
+        let found = |statistic| Some(WarmUp { statistic, step: step(statistic, &kept.blocks, plan.stability)? });
+        let mut steps = [Statistic::Throughput, plan.key_latency()].into_iter().filter_map(found);
+        let WarmUp { statistic, step } = steps.find(|warm_up| warm_up.step.over.as_secs_f64() <= before_last)?;
+        let earlier = self.measured.saturating_sub(kept.client.duration);
+        let warm_up = Some(WarmUp { statistic, step: Step { over: earlier + step.over, ..step } });
+        let kept = kept.clone().after_drift(self.last_as_one());
+        Some(Self { kept, kept_windows: self.last.len(), warm_up, ..self.clone() })
+    }
+
+    /// The step before the windows of the result, if what came before it was left out.
+    pub(super) fn warm_up(&self) -> Option<WarmUp> {
+        self.warm_up
     }
 
     /// How many windows there were.

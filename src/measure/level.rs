@@ -17,6 +17,7 @@ use crate::end_barrier::EndBarrier;
 use crate::error::{Error, Result};
 use crate::gate::Looks;
 use crate::history::{Conclusion, WindowSet};
+use crate::level::edges::Noted;
 use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::RunningLoad;
 use crate::log::Log;
@@ -30,8 +31,8 @@ use crate::slicer::Slicer;
 use crate::stdio::note;
 use crate::verdict::{Evidence, Flows, closed_loop_gap, judge, more_wait};
 use crate::waiting::{Sample, Sampled, Sampler};
-use crate::window::summarize;
-use crate::windows::Windows;
+use crate::window_sets::Windows;
+use crate::window_summary::summarize;
 
 /// Poll interval of a waiting measurement.
 const WINDOW_POLL: Duration = Duration::from_millis(20);
@@ -116,11 +117,7 @@ fn measure_with(
     let (parts, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-    let counted = boundaries.last().and_then(|end| {
-        let counted = counters.difference(result.client.start, *end)?;
-        let of_windows = |counted: Counted| counted.of_windows(result.client.duration, *end - result.client.start);
-        Some(if run.finite { counted.of_whole_load() } else { of_windows(counted) })
-    });
+    let counted = counted(&counters, &result, &boundaries, run.finite);
     let mut summary = result.summarize(&measurement.models, run.load, counted, Conclusion { ending, limit, intervals });
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());
@@ -128,7 +125,8 @@ fn measure_with(
     (summary.windows, summary.timeline) = log.finish(began, &summary.disturbances);
     (summary.client_usage, summary.server_usage) = usage;
     (summary.threads, summary.connections, summary.looks) = (Some(run.facts.issuers), connections, looks.count);
-    edges::remark(&mut summary, measurement, &oddities, TimeSpan { start: began, end }, evidence.still);
+    let noted = Noted { oddities: &oddities, began, boundaries: &boundaries, evidence: &evidence, windows: &history };
+    edges::remark(&mut summary, measurement, &noted);
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
     if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
@@ -136,6 +134,13 @@ fn measure_with(
         trouble = trouble.or(finished.err());
     }
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })
+}
+
+/// What the server counted in the windows of the result.
+fn counted(counters: &Counters, result: &WindowSet, boundaries: &[Stamp], is_whole: bool) -> Option<Counted> {
+    let (start, end) = (result.client.start, *boundaries.last()?);
+    let counted = counters.difference(start, end)?;
+    Some(if is_whole { counted.of_whole_load() } else { counted.of_windows(result.client.duration, end - start) })
 }
 
 /// What a level ends with, and the error that ended it: that of its windows, or else of stopping its load. What fails for an
@@ -201,8 +206,8 @@ impl<'a> Trials<'a> {
     }
 
     /// Whether requests have been under way for so long that the latencies so far lack their time, and windows are left that may
-    /// have it: of a server that stands still, the last answers before it did say nothing, nor do the quick ones of one whose
-    /// slow ones are still to come.
+    /// have it. If the server stalls, earlier answers do not show it; if slow requests are still under way, the quick answers
+    /// alone mislead.
     fn waits_unseen(&self, under_way: u64) -> bool {
         let plan = self.measurement.plan;
         let waits = |client: &ClientSummary| match self.run.load {
@@ -342,7 +347,7 @@ fn left_out(error: &Error) {
 mod edges;
 mod joint;
 mod whole;
-mod windows;
+mod window_loop;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::record::Recorder;
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::sending::Sending;
 use crate::waterfall::Tracing;
-use crate::window::WindowFacts;
+use crate::window_summary::WindowFacts;
 
 /// A load that is to be measured.
 pub struct LevelRun {

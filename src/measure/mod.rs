@@ -43,9 +43,10 @@ mod stall;
 pub mod sweep;
 pub mod verdict;
 pub mod waiting;
+mod warm_up;
 pub mod waterfall;
-pub mod window;
-mod windows;
+mod window_sets;
+pub mod window_summary;
 mod worth;
 
 use ::{backend, data, load, model, plan, record, result, stats, terms, wire};

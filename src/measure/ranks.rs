@@ -12,10 +12,10 @@ use crate::rank_part::RankPart;
 use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::{InvalidReason, Verdict};
-use crate::result::remark::Remark;
+use crate::result::remark::{Remark, RemarkKind};
 use crate::result::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};
 use crate::verdict::{Evidence, judge};
-use crate::window::join;
+use crate::window_summary::join;
 use ::ranks::Ranks;
 
 /// What a process sends about a window.
@@ -180,8 +180,20 @@ pub(super) fn close(
     level.remarks = remarks(ranks, closings);
     level.ranks = rows(ranks, closings, parts);
     level.verdict = judge(level, evidence);
+    name_who_stood_still(&mut level.verdict, closings);
     blame(level, evidence, parts);
     closings.iter().fold(LoadReport::default(), |all, closing| all.and(closing.requests))
+}
+
+/// "This process" is none of several: that which stood still for the longest has its number.
+fn name_who_stood_still(verdict: &mut Verdict, closings: &[Closing]) {
+    let Verdict::Invalid(reasons) = verdict else { return };
+    // Of those that did for as long, the first.
+    let longest = closings.iter().enumerate().rev().max_by_key(|(_, closing)| closing.still);
+    let Some((rank, closing)) = longest else { return };
+    let is_still = |reason: &&mut InvalidReason| matches!(reason, InvalidReason::StoodStill(_));
+    let of_rank = InvalidReason::RankStoodStill(rank, closing.still.as_secs_f64());
+    reasons.iter_mut().filter(is_still).for_each(|reason| *reason = of_rank);
 }
 
 /// Adds what single ranks can be blamed for, where that has not been said of all.
@@ -213,15 +225,19 @@ fn add(servers: &mut Vec<ServerSummary>, other: &ServerSummary) {
     }
 }
 
-/// What each remarks, with the name of its rank unless rank 0 says the same.
+/// What each remarks, with the name of its rank where it is about its process, or rank 0 does not say the same.
 fn remarks(ranks: &Ranks, closings: &[Closing]) -> Vec<Remark> {
-    let first = closings.first().map(|closing| closing.remarks.clone()).unwrap_or_default();
-    let others = closings.iter().enumerate().skip(1).flat_map(|(rank, closing)| {
-        let new = closing.remarks.iter().filter(|remark| !first.contains(remark));
-        new.map(move |remark| Remark { text: format!("{}: {}", ranks.name(rank), remark.text), ..remark.clone() })
+    let is_of_process = |remark: &Remark| remark.kind == RemarkKind::StoodStill;
+    let first = closings.first().map_or(&[][..], |closing| &closing.remarks);
+    let named = closings.iter().enumerate().flat_map(|(rank, closing)| {
+        let new =
+            closing.remarks.iter().filter(move |remark| rank == 0 || is_of_process(remark) || !first.contains(remark));
+        new.map(move |remark| match rank == 0 && !is_of_process(remark) {
+            true => remark.clone(),
+            false => Remark { text: format!("{}: {}", ranks.name(rank), remark.text), ..remark.clone() },
+        })
     });
-    let others: Vec<Remark> = others.collect();
-    first.into_iter().chain(others).collect()
+    named.collect()
 }
 
 fn both(left: Usage, right: Usage) -> Usage {
@@ -253,7 +269,7 @@ mod tests {
     use crate::blocks::Block;
     use crate::result::summary::{LevelLoad, sample};
     use crate::seed;
-    use crate::window::merge;
+    use crate::window_summary::merge;
     use ::ranks::ANSWER_LIMIT;
     use ::ranks::message_bytes;
     use ::ranks::threads::together;
@@ -353,10 +369,33 @@ mod tests {
             level
         });
         for level in closed {
-            assert_eq!(level.verdict, Verdict::Invalid(vec![InvalidReason::StoodStill(4.0)]));
+            assert_eq!(level.verdict, Verdict::Invalid(vec![InvalidReason::RankStoodStill(1, 4.0)]));
             assert_eq!((level.threads, level.connections), (Some(6), Some(8)));
             let texts: Vec<&str> = level.remarks.iter().map(|remark| remark.text.as_str()).collect();
             assert!(texts.len() == 1 && texts[0].starts_with("rank 1 (host1): this process stood still"), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_stood_still_is_named_though_it_be_the_first() {
+        let closed = together(2, |ranks| {
+            let mut level = sample::level(LevelLoad::Concurrency(2), 2_000, 1_000_000);
+            level.remarks = Remark::of_pauses(Duration::from_secs(7)).into_iter().collect();
+            let mut evidence = Evidence { still: Duration::from_secs(3), ..Evidence::default() };
+            let closing = Closing::new(&level, &evidence, LoadReport::default(), true);
+            let all = ranks.exchange(&closing, ANSWER_LIMIT).unwrap();
+            let parts = [RankPart::new(&level.client), RankPart::new(&level.client)];
+            let _ = close(&mut level, &mut evidence, &ranks, &all, &parts);
+            level
+        });
+        for level in closed {
+            assert_eq!(level.verdict, Verdict::Invalid(vec![InvalidReason::RankStoodStill(0, 3.0)]));
+            let starts = ["rank 0 (host0): this process", "rank 1 (host1): this process"];
+            let texts: Vec<&str> = level.remarks.iter().map(|remark| remark.text.as_str()).collect();
+            assert!(
+                texts.len() == 2 && texts.iter().zip(starts).all(|(text, start)| text.starts_with(start)),
+                "{texts:?}"
+            );
         }
     }
 

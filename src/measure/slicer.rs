@@ -7,7 +7,7 @@ use crate::clock::Stamp;
 use crate::measurement::Watcher;
 use crate::record::Recorder;
 use crate::result::summary::ClientSummary;
-use crate::window::{WindowFacts, summarize};
+use crate::window_summary::{WindowFacts, summarize};
 
 /// Blocks of a window whose length is known. While one is closed nobody counts the requests under way, so blocks must not fall in
 /// with requests that are sent at a steady rate: neither this nor the shortest length is a round number.

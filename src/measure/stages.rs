@@ -384,7 +384,7 @@ mod tests {
     use crate::server::Models;
     use crate::terms::{GapDistribution, MeasurementPlan};
     use crate::waterfall::Tracing;
-    use crate::window::WindowFacts;
+    use crate::window_summary::WindowFacts;
     use ::ranks::threads::together;
 
     struct Silent;

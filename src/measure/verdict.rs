@@ -26,7 +26,7 @@ const WAITING_TOLERANCE: f64 = 0.25;
 /// slices of the kernel's scheduler, and as much as a new thread takes to start on a busy machine.
 const SCHEDULING: Duration = Duration::from_millis(20);
 
-/// Others keep a request from the processor for no longer than this.
+/// Other programs keep a request from the processor for no longer than this.
 const LONGEST_STALL: Duration = Duration::from_millis(500);
 
 /// Where others are at work, this share of the requests may leave too late. Their times count from when they were due, so no

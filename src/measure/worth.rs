@@ -14,7 +14,8 @@ const MIN_BEYOND: f64 = 10.0;
 pub(super) const RARER_SIDE_OF_MEAN: f64 = 0.1;
 /// If neighbours are similar, up to this share more of them are needed.
 const MORE_WHERE_ALIKE: f64 = 0.8;
-/// With just enough of them, the upper side is longer by this much of itself; with twice as many, by a quarter of that.
+/// The upper half of an interval is longer by up to this factor where neighbours are similar: in full with just enough independent
+/// samples, and as the inverse square of their number with more.
 const FURTHER_UP: f64 = 1.5;
 /// Neighbours are similar if this many samples are worth less than one independent one. By chance, samples that have
 /// nothing in common may seem to be worth as little, but not less.

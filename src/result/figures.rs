@@ -1,7 +1,7 @@
 //! The catalogue of figures: each has one key, unit, title and meaning, and every output takes it from here.
 //!
-//! To add a figure, record it and add a row to [`CATALOGUE`]: flags read its key, and result files, comparisons, reports
-//! and the Python module show it.
+//! To add a figure, record it and add a row to [`CATALOGUE`]: flags read its key, and result files, comparisons, pages
+//! and the Python module show it. Its line of the console and its column of the CSV are written in `report`.
 
 mod rows;
 

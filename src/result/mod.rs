@@ -6,6 +6,7 @@
 
 mod advice;
 pub mod answer;
+mod at_starts;
 pub mod bare;
 pub mod batches;
 pub mod breakdown;
@@ -73,7 +74,7 @@ pub use tune::{
 pub use unit::Unit;
 pub use variants::VariantsResult;
 
-/// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.
+/// What a run came to. It grows while the run goes on; entries are only added, so a run that is broken off keeps its levels.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RunResult {
     /// What was measured, and how.

@@ -30,7 +30,7 @@ pub enum Outcome {
     Undelivered,
     /// The windows did not agree.
     Unstable,
-    /// The server did not keep up with the rate. (Its windows do not agree either; change the rate.)
+    /// The server did not keep up with the rate.
     Overloaded,
     /// The user interrupted.
     Interrupted,
@@ -78,7 +78,9 @@ impl Outcome {
             | InvalidReason::RankLate(..)
             | InvalidReason::RankWithout(_) => Self::Undelivered,
             InvalidReason::TooFewSamples(..) | InvalidReason::Imprecise(..) => Self::Imprecise,
-            InvalidReason::LittlesLaw(_) | InvalidReason::StoodStill(_) => Self::Inconsistent,
+            InvalidReason::LittlesLaw(_) | InvalidReason::StoodStill(_) | InvalidReason::RankStoodStill(..) => {
+                Self::Inconsistent
+            }
         }
     }
 
@@ -123,7 +125,9 @@ pub fn is_comparable(level: &LevelSummary) -> bool {
 
 /// Whether they could be, had the client's process not stood still: then nothing is known against the server.
 pub fn stood_still_alone(level: &LevelSummary) -> bool {
-    !is_comparable(level) && is_comparable_but_for(level, |reason| matches!(reason, InvalidReason::StoodStill(_)))
+    let stood_still =
+        |reason: &InvalidReason| matches!(reason, InvalidReason::StoodStill(_) | InvalidReason::RankStoodStill(..));
+    !is_comparable(level) && is_comparable_but_for(level, stood_still)
 }
 
 fn is_comparable_but_for(level: &LevelSummary, is_excepted: impl Fn(&InvalidReason) -> bool) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::statistic::{CONFIDENCE, value};
 use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Clustered, Interval, Proportion, student_t_quantile};
-use crate::summary::{AcrossStarts, Bursts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
+use crate::summary::{AcrossStarts, AtStarts, Bursts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
 use crate::terms::Statistic;
 
 pub use crate::stats::ALIKE_IF_UNKNOWN;
@@ -32,10 +32,14 @@ pub struct Starts {
 impl Starts {
     /// Those of a level that was measured at several; `None` if they tell nothing of how starts differ.
     pub fn new(across_starts: &AcrossStarts) -> Option<Self> {
-        let logs: Vec<f64> =
-            across_starts.values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
+        Self::of(&across_starts.values)
+    }
+
+    /// Those with these values.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let logs: Vec<f64> = values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
         let count = logs.len() as f64;
-        if logs.len() < 2 || logs.len() < across_starts.values.len() {
+        if logs.len() < 2 || logs.len() < values.len() {
             return None;
         }
         let mean = logs.iter().sum::<f64>() / count;
@@ -137,6 +141,8 @@ pub struct Figures<'a> {
     pub bursts: Option<Bursts>,
     /// What they are at further starts.
     pub restarts: Option<&'a Restarts>,
+    /// And what further figures are at these.
+    pub at_starts: &'a [AtStarts],
     /// How often they were looked at.
     pub looks: u32,
 }
@@ -144,8 +150,8 @@ pub struct Figures<'a> {
 impl<'a> Figures<'a> {
     /// Those of a level that is over.
     pub fn new(level: &'a LevelSummary) -> Self {
-        let LevelSummary { client, intervals, bursts, restarts, looks, .. } = level;
-        Self { client, estimates: intervals, bursts: *bursts, restarts: restarts.as_ref(), looks: *looks }
+        let LevelSummary { client, intervals, bursts, restarts, at_starts, looks, .. } = level;
+        Self { client, estimates: intervals, bursts: *bursts, restarts: restarts.as_ref(), at_starts, looks: *looks }
     }
 
     /// One of them, as one side of a ratio; `None` where nothing is known of it, or there is no ratio to it.
@@ -177,8 +183,16 @@ impl<'a> Figures<'a> {
         starts.figures.iter().find(|figure| figure.statistic == statistic)
     }
 
-    /// The share of failures among requests.
+    /// The same of a further figure, which has this key.
+    pub fn at_starts(&self, key: &str) -> Option<&'a AtStarts> {
+        self.at_starts.iter().find(|figure| figure.key == key && figure.values.len() > 1)
+    }
+
+    /// The share of failures among requests, at all starts.
     pub fn failures(&self) -> Clustered {
+        if let Some(share) = self.at_starts("errors").and_then(AtStarts::share) {
+            return share;
+        }
         let proportion = Proportion { hits: self.client.failed, all: self.client.requests + self.client.failed };
         proportion.in_clusters(self.bursts.map_or(ALIKE_IF_UNKNOWN, |bursts| bursts.failed))
     }

@@ -61,6 +61,8 @@ pub enum InvalidReason {
     RankWithout(usize),
     /// The client's process stood still for this many seconds while it was measured.
     StoodStill(f64),
+    /// Of several processes that share the load, this one did, and for the longest: its number, seconds.
+    RankStoodStill(usize, f64),
     /// Rate times latency differs from the requests under way by this share (signed).
     LittlesLaw(f64),
 }
@@ -81,7 +83,7 @@ impl InvalidReason {
             Self::Unstable(_) | Self::Unsettled(..) | Self::Drifting(..) => "unstable",
             Self::Imprecise(..) => "imprecise",
             Self::TooFewSamples(..) => "too_few_samples",
-            Self::StoodStill(_) => "stood_still",
+            Self::StoodStill(_) | Self::RankStoodStill(..) => "stood_still",
             Self::LittlesLaw(_) => "littles_law",
         }
     }
@@ -140,7 +142,9 @@ impl InvalidReason {
                 return advice::more_precise(plan, wanted, half_width);
             }
             Self::TooFewSamples(_, count, needed) => return advice::more_samples(plan, count, needed),
-            Self::StoodStill(_) => "measure again, without stopping the program or suspending the machine",
+            Self::StoodStill(_) | Self::RankStoodStill(..) => {
+                "measure again, without stopping the program or suspending the machine"
+            }
             Self::LittlesLaw(_) => {
                 "measure longer; if it stays, requests are delayed or lost outside the measured time"
             }
@@ -196,6 +200,10 @@ impl fmt::Display for InvalidReason {
             Self::StoodStill(seconds) => write!(
                 f,
                 "this process stood still for {seconds:.1} s while it was measured (stopped, suspended, or without a processor)"
+            ),
+            Self::RankStoodStill(rank, seconds) => write!(
+                f,
+                "rank {rank} stood still for {seconds:.1} s while it was measured (stopped, suspended, or without a processor)"
             ),
             Self::LittlesLaw(gap) => {
                 write!(f, "rate times latency is {:+.1}% off the requests under way", gap * 100.0)

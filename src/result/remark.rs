@@ -5,8 +5,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Unit;
 use crate::backend::{Oddities, Oddity, OddityKind};
 use crate::record::Generated;
+use crate::terms::Statistic;
+
+/// Of a level's time a block is this share.
+const TO_A_BLOCK: f64 = 0.02;
 
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +45,8 @@ pub enum RemarkKind {
     EmptyAnswers,
     /// Streams were asked for, and no answer was one.
     NoStreams,
+    /// Milliseconds of the level's load in which the server warmed up; their windows are left out of the result.
+    WarmUp,
 }
 
 impl Remark {
@@ -105,6 +112,24 @@ impl Remark {
         Self { kind: RemarkKind::EmptyAnswers, count: empty, total: Some(empty), text }
     }
 
+    /// The server warmed up for so long after the load began, in which a figure went from one value to another.
+    pub fn of_warm_up(length: Duration, statistic: Statistic, [before, after]: [f64; 2]) -> Self {
+        let unit = Unit::new(statistic);
+        let (before, after) = (unit.show(before), unit.show(after));
+        // The end of the block is known in which it was over.
+        let flag = match length.as_secs_f64() * (1.0 - TO_A_BLOCK) {
+            seconds if seconds > 1.0 => format!("{}s", seconds.ceil()),
+            seconds => format!("{}ms", (10.0 * seconds).ceil() * 100.0),
+        };
+        let text = format!(
+            "the server warmed up: {statistic} was {before} at first, and {after} after {:.1} s; the windows before that are \
+             left out of the result, and --warmup-duration {flag} does without them",
+            length.as_secs_f64()
+        );
+        let count = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        Self { kind: RemarkKind::WarmUp, count, total: None, text }
+    }
+
     /// How long this process stood still meanwhile.
     pub fn of_pauses(still: Duration) -> Option<Self> {
         if still.is_zero() {
@@ -117,5 +142,20 @@ impl Remark {
         );
         let count = u64::try_from(still.as_millis()).unwrap_or(u64::MAX);
         Some(Self { kind: RemarkKind::StoodStill, count, total: None, text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warm_up_is_told_with_the_flag_that_leaves_it_out() {
+        let text = |ms: u64| Remark::of_warm_up(Duration::from_millis(ms), Statistic::MeanLatency, [50e6, 10e6]).text;
+        let long = text(9_940);
+        assert!(long.contains("average latency was 50 ms at first, and 10 ms after 9.9 s"), "{long}");
+        assert!(long.ends_with("--warmup-duration 10s does without them"), "{long}");
+        assert!(text(720).contains("--warmup-duration 800ms ") && text(1_000).contains("--warmup-duration 1000ms "));
+        assert!(text(10_100).ends_with("--warmup-duration 10s does without them"));
     }
 }

@@ -5,10 +5,11 @@
 //! own intervals explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two
 //! levels).
 
+use crate::figures::{self, FigureAt};
 use crate::statistic::{CONFIDENCE, standard_error, value};
-use crate::stats::{Interval, batch_means};
-use crate::summary::{AcrossStarts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
-use crate::terms::Statistic;
+use crate::stats::{ALIKE_IF_UNKNOWN, Interval, batch_means};
+use crate::summary::{AcrossStarts, AtStarts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
+use crate::terms::{MeasurementPlan, Statistic};
 
 /// The result of one start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +35,27 @@ pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Rest
         across_starts(statistic, &figures)
     });
     (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.collect() })
+}
+
+/// Further figures of these measurements of one level, each after its own start, that all of them have; none of fewer than two.
+pub fn at_starts(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<AtStarts> {
+    let further = figures::all(plan).into_iter().filter(|figure| figure.statistic().is_none() && levels.len() > 1);
+    let at_starts = |figure: FigureAt| {
+        let values = levels.iter().map(|level| figure.value(level).map(|found| found.value));
+        let cases = levels.iter().map(|level| figure.cases(&level.client)).collect();
+        let as_one = levels.iter().map(|level| as_one(figure, level)).fold(1.0, f64::max);
+        Some(AtStarts { key: figure.key(), values: values.collect::<Option<_>>()?, cases, as_one })
+    };
+    further.filter_map(at_starts).collect()
+}
+
+/// How many requests count as one in a share at a start.
+fn as_one(figure: FigureAt, level: &LevelSummary) -> f64 {
+    match (figure.figure.key, level.bursts) {
+        ("errors", Some(bursts)) => bursts.failed,
+        ("goodput_share", Some(bursts)) => bursts.good,
+        _ => ALIKE_IF_UNKNOWN,
+    }
 }
 
 fn figure(statistic: Statistic, client: &ClientSummary, intervals: &[StatisticEstimate]) -> Figure {
@@ -82,6 +104,27 @@ mod tests {
         assert!(throughput.share.unwrap() > 0.99 && (far.starts, throughput.mean) == (3, 1_000.0));
         assert_eq!((latency.statistic, latency.share), (Statistic::MeanLatency, None), "the runs do not tell");
         assert!((latency.mean / 1e6 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn failures_and_named_figures_of_all_starts_are_kept() {
+        let plan = sample::plan();
+        let level = |failed: u64, good: Option<u64>| {
+            let mut level = sample::level(LevelLoad::Concurrency(1), 1_000 - failed, 1_000_000);
+            (level.client.failed, level.client.good) = (failed, good);
+            level
+        };
+        let levels = [level(0, Some(900)), level(30, Some(870)), level(3, Some(890))];
+        let all = at_starts(&levels, &plan);
+        let found = |key: &str| all.iter().find(|figure| figure.key == key);
+        let errors = found("errors").unwrap();
+        assert_eq!((&errors.values[..], errors.cases.as_deref()), (&[0.0, 0.03, 0.003][..], Some(&[1_000; 3][..])));
+        assert_eq!((found("goodput_share").unwrap().values[1], found("ttft_avg")), (0.87, None));
+        assert_eq!(found("goodput").unwrap().cases, None);
+        assert!(found("throughput").is_none() && found("p99").is_none(), "those of `restarts`");
+        assert!(at_starts(&levels[..1], &plan).is_empty());
+        let partly = [level(0, Some(900)), level(0, None)];
+        assert!(at_starts(&partly, &plan).iter().all(|figure| figure.key != "goodput_share"));
     }
 
     #[test]

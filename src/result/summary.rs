@@ -413,6 +413,23 @@ impl Restarts {
     }
 }
 
+/// A figure at each of several starts, besides those of [`Restarts`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AtStarts {
+    /// Its key: `errors`, `ttft_p99`.
+    #[serde(default)]
+    pub key: String,
+    /// Each start's value, in order.
+    #[serde(default)]
+    pub values: Vec<f64>,
+    /// If it is a share, of how many requests it is that at each start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cases: Option<Vec<u64>>,
+    /// How many of these count as one within a start, because they come together.
+    #[serde(default)]
+    pub as_one: f64,
+}
+
 /// Starts of a level that `--restarts` asked for and that are not there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingStarts {
@@ -509,6 +526,9 @@ pub struct LevelSummary {
     pub ending: Ending,
     /// Its results at further starts of the model, if requested.
     pub restarts: Option<Restarts>,
+    /// Further figures at each of these starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_starts: Vec<AtStarts>,
     /// Which of those are missing, unless the run was interrupted.
     #[serde(default)]
     pub missing_starts: Option<MissingStarts>,
@@ -664,6 +684,7 @@ pub mod sample {
             ending: Ending::Stable,
             looks: 0,
             restarts: None,
+            at_starts: Vec::new(),
             missing_starts: None,
             limit: None,
             disturbances: Disturbances::default(),

@@ -4,8 +4,9 @@ use super::*;
 use crate::exit::{self, Codes};
 use crate::plan::{Figure, LevelName, Relation};
 use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::restarts::{at_starts, restarts};
 use crate::result::setup::sample as plans;
-use crate::result::summary::{AcrossStarts, Bursts, Ending, Restarts, StatisticEstimate, sample};
+use crate::result::summary::{AcrossStarts, AtStarts, Bursts, Ending, Restarts, StatisticEstimate, sample};
 use crate::stats::{Interval, batch_means};
 use crate::terms::{FigureName, GapDistribution, LoadMode, Precision, Spacing, Statistic};
 
@@ -105,6 +106,48 @@ fn several_starts_are_judged_by_what_they_are_together() {
     // A figure that starts do not tell is the first one's.
     let throughput = require(Figure::Statistic(Statistic::Throughput), Relation::Above, Bound::Value(900.0));
     assert_eq!(outcome(throughput, at_starts(&[1.0, 1.4, 1.2]), None).0, Judgement::Passed);
+}
+
+/// Each start had 1 000 requests, of which so many failed, and this rate of tokens.
+fn started(failed: &[u64], rates: &[f64]) -> LevelSummary {
+    let levels = failed.iter().map(|failed| {
+        let mut level = level(1, 0.01);
+        (level.client.requests, level.client.failed) = (1_000 - failed, *failed);
+        level
+    });
+    let levels: Vec<LevelSummary> = levels.collect();
+    let plan = sample::plan();
+    let mut at_starts = at_starts(&levels, &plan);
+    let (key, values) = ("goodput".to_owned(), rates.to_vec());
+    at_starts.push(AtStarts { key, values, cases: None, as_one: 1.0 });
+    LevelSummary { restarts: restarts(&levels, None), at_starts, ..levels[0].clone() }
+}
+
+#[test]
+fn failures_and_named_figures_are_judged_over_all_starts() {
+    let errors = |bound| require(Figure::Errors, Relation::Below, bound);
+    let value = Bound::Value(0.01);
+    // The first start alone had none.
+    assert_eq!(outcome(errors(value), started(&[0, 300, 310, 290, 305], &[1.0; 5]), None).0, Judgement::Failed);
+    assert_eq!(outcome(errors(value), started(&[0, 40], &[1.0; 2]), None).0, Judgement::Undecided);
+    // Three starts tell what one of them does not.
+    assert_eq!(outcome(errors(Bound::Value(0.002)), level(1, 0.01), None).0, Judgement::Undecided);
+    assert_eq!(outcome(errors(Bound::Value(0.002)), started(&[0; 3], &[1.0; 3]), None).0, Judgement::Passed);
+    let goodput = |bound| require(Figure::Named(FigureName { key: "goodput", point: None }), Relation::AtLeast, bound);
+    let at_rates = |rates: &[f64]| started(&vec![0; rates.len()], rates);
+    let judged_at = |rates: &[f64]| outcome(goodput(Bound::Value(90.0)), at_rates(rates), None).0;
+    assert_eq!(judged_at(&[100.0, 101.0, 99.0, 100.0]), Judgement::Passed);
+    let exceptional = [100.0, 70.0, 72.0, 69.0, 71.0, 70.0, 72.0, 69.0, 71.0];
+    assert_eq!(judged_at(&exceptional), Judgement::Failed, "the first is the exception");
+    assert_eq!(judged_at(&[100.0, 70.0, 99.0]), Judgement::Undecided);
+    let baseline = plans::result(&plans::setup(), &[at_rates(&[100.0, 104.0, 97.0, 102.0])]);
+    let change = |rates: &[f64]| outcome(goodput(Bound::Change(-0.1)), at_rates(rates), Some(&baseline)).0;
+    assert_eq!(change(&[101.0, 99.0, 100.0, 102.0]), Judgement::Passed);
+    assert_eq!(change(&[101.0, 61.0, 60.0, 62.0, 61.0, 60.0, 59.0]), Judgement::Failed);
+    let plan = GatePlan { requirements: vec![errors(value), goodput(Bound::Value(90.0))], ..GatePlan::default() };
+    let checked = judged(&plan, &[started(&[0, 40], &[100.0, 70.0])], None).requirements;
+    assert!(checked.iter().all(|checked| checked.note.as_ref().unwrap().contains("(--restarts)")), "{checked:?}");
+    assert!((checked[0].value.unwrap() - 0.02).abs() < 1e-9 && checked[1].value == Some(85.0), "{checked:?}");
 }
 
 /// Half of the requests under way are in no latency: a mean of 1 ms may be several times as much.
@@ -226,6 +269,10 @@ fn a_client_that_stood_still_says_nothing_against_the_server() {
     let result = judged(&plan(None), &[still(&[])], None);
     let words = result.answer().unwrap().gate.unwrap().words;
     assert_eq!(words, "Undecided: x at concurrency 1: this process stood still while it was measured");
+    let verdict = Verdict::Invalid(vec![InvalidReason::RankStoodStill(2, 2.1)]);
+    let of_rank = judged(&plan(None), &[LevelSummary { verdict, ..level(1, 0.1) }], None).requirements.remove(0);
+    assert_eq!(of_rank.outcome, Judgement::Undecided);
+    assert_eq!(of_rank.note.unwrap(), "rank 2 stood still while it was measured");
 }
 
 #[test]

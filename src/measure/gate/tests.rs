@@ -106,7 +106,8 @@ fn judged(world: Failing, first: u32, seed: u64, known: bool) -> (Judgement, u32
         }
         (looks, next) = (looks + 1, 2 * second);
         let bursts = if known { Bursts { failed: 1.0, good: 1.0 } } else { blocks.bursts() };
-        let figures = Figures { client: &whole, estimates: &[], bursts: Some(bursts), restarts: None, looks };
+        let figures =
+            Figures { client: &whole, estimates: &[], bursts: Some(bursts), restarts: None, at_starts: &[], looks };
         let judgement = gate::find(figures, &requirement, None).unwrap().judge(&requirement);
         if judgement != Judgement::Undecided {
             return (judgement, second);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backend::Oddities;
-use crate::clock::{Stamp, TimeSpan};
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::history::WindowSet;
 use crate::interrupt;
@@ -19,8 +19,11 @@ use crate::record::LoadReport;
 use crate::result::remark::Remark;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::terms::MeasurementPlan;
+use crate::verdict::Evidence;
 use crate::waiting::wait;
-use crate::window::summarize;
+use crate::warm_up::WarmUp;
+use crate::window_sets::Windows;
+use crate::window_summary::summarize;
 use ::ranks::Ranks;
 
 /// Whoever interrupts waits for outstanding requests no longer than this.
@@ -30,6 +33,9 @@ const RAMP_LIMIT: Duration = Duration::from_millis(500);
 /// Where its first answers take longer, for at most this long, or a window: they would be missing from the first one.
 const SLOW_RAMP_LIMIT: Duration = Duration::from_secs(5);
 
+/// A server that gets so many times as good has warmed up; a machine that others use gets a little better now and then.
+const WORTH_A_REMARK: f64 = 1.25;
+
 /// How much of the start of a load is left out at most.
 pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
     plan.window.length().map_or(RAMP_LIMIT, |length| RAMP_LIMIT.min(length / 10))
@@ -37,6 +43,11 @@ pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
 
 /// Windows grow to this many times the length that was asked for at most.
 const MOST_TIMES: u32 = 32;
+
+/// The error where the user interrupts before anything was to be measured.
+pub(super) fn while_it_warmed_up() -> Error {
+    Error::machine("interrupted while it warmed up: nothing was measured")
+}
 
 /// Stops a load, whose server still answers, or gives it up. Whoever has asked for the end does not wait long for what is
 /// outstanding.
@@ -64,21 +75,41 @@ pub(super) fn check_that_something_was_measured(measurement: &Measurement<'_>, m
     })
 }
 
-/// Adds what contradicts itself in a level, besides a time in which this process stood `still`.
-pub(super) fn remark(
-    summary: &mut LevelSummary,
-    measurement: &Measurement<'_>,
-    oddities: &Oddities,
-    level: TimeSpan,
-    still: Duration,
-) {
+/// What is worth a remark of a level.
+pub(super) struct Noted<'a> {
+    /// What was odd about answers.
+    pub(super) oddities: &'a Oddities,
+    /// When the load began.
+    pub(super) began: Stamp,
+    /// When windows began and ended.
+    pub(super) boundaries: &'a [Stamp],
+    /// By which it is judged.
+    pub(super) evidence: &'a Evidence,
+    /// All of them.
+    pub(super) windows: &'a Windows,
+}
+
+/// Adds what contradicts itself in a level, and what is not in its result, besides a time in which this process stood still.
+pub(super) fn remark(summary: &mut LevelSummary, measurement: &Measurement<'_>, noted: &Noted<'_>) {
     if measurement.ranks.is_some() {
         // The server has counted the requests of the other processes, too.
         summary.remarks.clear();
     }
-    let further = pauses::total(level.start, level.end).saturating_sub(still);
+    let Noted { oddities, began, boundaries, evidence, windows } = *noted;
+    let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
+    let further = pauses::total(began, end).saturating_sub(evidence.still);
     let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
-    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)).chain(answers));
+    // All processes of a load say the same.
+    let joint = measurement.joint().map(|_| measurement.plan.warmup + ramp_limit(measurement.plan));
+    let before_first = joint.unwrap_or_else(|| boundaries.first().map_or(Duration::ZERO, |first| *first - began));
+    let warm_up = windows.warm_up().filter(|_| summary.ending != Ending::Unstable);
+    let warm_up = warm_up.filter(|warm_up| warm_up.gain() >= WORTH_A_REMARK);
+    let warm_up = warm_up.map(|WarmUp { statistic, step }| {
+        Remark::of_warm_up(before_first + step.over, statistic, [step.before, step.after])
+    });
+    summary
+        .remarks
+        .extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)).chain(answers).chain(warm_up));
 }
 
 impl Trials<'_> {
@@ -114,7 +145,7 @@ impl Trials<'_> {
             }
         });
         match self.measurement.interrupts.load(Ordering::Relaxed) > 0 && !over(warmup) {
-            true => Err(Error::machine("interrupted while it warmed up: nothing was measured")),
+            true => Err(while_it_warmed_up()),
             false => Ok(self.end_now()),
         }
     }

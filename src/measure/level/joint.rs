@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::backlog::OutstandingSamples;
 use crate::clock::Stamp;
 use crate::error::Result;
-use crate::heartbeat::{Heartbeat, Progress, check_terminated};
+use crate::heartbeat::{Heartbeat, Progress};
 use crate::history::WindowSet;
 use crate::interrupt;
-use crate::level::Trials;
+use crate::level::{Trials, edges};
 use crate::measurement::Outlook;
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
@@ -100,11 +100,6 @@ impl<'a> JointWindows<'a> {
         self.heartbeat.send(report);
         self.local.push_back(local);
     }
-
-    /// The launcher gives a process that it wants to end but a moment: no time for other processes.
-    pub(super) fn check_terminated(&self) -> Result<()> {
-        check_terminated(self.ranks)
-    }
 }
 
 impl Trials<'_> {
@@ -151,6 +146,8 @@ impl Trials<'_> {
             ..Progress::default()
         };
         let Some(all) = joint.heartbeat.poll(progress)? else { return Ok(None) };
+        // Here the first window may have begun just after all had said so.
+        self.check_warm_up(&all)?;
         while let Some(reports) = joint.heartbeat.receive() {
             let Some(local) = joint.local.pop_front() else { break };
             if let Some(ending) = self.receive(joint.ranks, reports, local) {
@@ -162,6 +159,25 @@ impl Trials<'_> {
             self.sampler.slicer.end_at(&self.run.recorder, joint.heartbeat.after(&all, LEAD));
         }
         Ok(None)
+    }
+
+    /// Exchanges with the others while the load warms up.
+    ///
+    /// # Errors
+    /// The user of one has asked for the end: nothing of it was to be measured. Or one is lost.
+    pub(super) fn warm_up_together(&self, joint: &mut JointWindows<'_>) -> Result<()> {
+        let progress = || Progress { warming: true, ..Progress::default() };
+        joint.heartbeat.poll(progress)?.map_or(Ok(()), |all| self.check_warm_up(&all))
+    }
+
+    /// Fails where all have said that they warm up, and that one was interrupted. All know the same of that: where one had begun its
+    /// first window, that is ended.
+    fn check_warm_up(&self, all: &[Progress]) -> Result<()> {
+        if !all.iter().all(|rank| rank.warming) || !all.iter().any(|rank| rank.interrupted) {
+            return Ok(());
+        }
+        self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
+        Err(edges::while_it_warmed_up())
     }
 
     /// Processes a window that all have reported; returns what the level ends with, if it does.
@@ -205,7 +221,7 @@ fn is_over(all: &[Progress], number: usize, rule: WindowRule) -> bool {
     let sum: u64 = all.iter().map(|rank| rank.requests).sum();
     let is_full = rule.is_full(sum) && all.iter().all(|rank| rank.long_enough);
     let ends_early = all.iter().any(|rank| rank.interrupted || rank.broken);
-    all.iter().all(|rank| rank.over == number) && (is_full || ends_early)
+    all.iter().all(|rank| rank.over == number && !rank.warming) && (is_full || ends_early)
 }
 
 /// Completes the level with what all report about its end, and gives all the same one: rank 0's. Where they cannot be
@@ -241,6 +257,10 @@ mod tests {
         assert!(!is_over(&[progress(3, 60), progress(2, 90)]), "one still has the window before");
         let interrupted = Progress { interrupted: true, ..late };
         assert!(is_over(&[progress(3, 1), interrupted]));
+        assert!(
+            !is_over(&[progress(3, 1), Progress { warming: true, ..interrupted }]),
+            "it does not know of the window"
+        );
     }
 
     #[test]

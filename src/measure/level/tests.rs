@@ -31,7 +31,7 @@ use crate::seed::hash;
 use crate::server::Models;
 use crate::terms::{GapDistribution, MeasurementPlan, WindowRule};
 use crate::waterfall::Tracing;
-use crate::window::WindowFacts;
+use crate::window_summary::WindowFacts;
 
 /// Delays in milliseconds, between these two, from a seed.
 struct Delays {

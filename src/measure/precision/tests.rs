@@ -5,9 +5,10 @@ use crate::bounds::{estimate, figures, is_precise};
 use crate::record::Distribution;
 use crate::result::summary::{StatisticEstimate, sample};
 use crate::terms::Precision;
-use crate::window;
+use crate::window_summary;
 
 mod coverage;
+mod steps;
 
 /// Blocks of a second with as many latencies of 1000, 2000, … ns as `requests` says, shifted by as much as `shift` says.
 fn measured(requests: impl Fn(u64) -> u64, shift: impl Fn(u64) -> u64) -> (Blocks, ClientSummary) {
@@ -24,7 +25,7 @@ fn measured(requests: impl Fn(u64) -> u64, shift: impl Fn(u64) -> u64) -> (Block
     let mut blocks = Blocks::default();
     let parts: Vec<ClientSummary> = (0..48).map(block).collect();
     parts.iter().for_each(|part| blocks.push(Block::new(part)));
-    let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
+    let all = parts[1..].iter().fold(parts[0].clone(), window_summary::merge);
     (blocks, all)
 }
 
@@ -79,7 +80,7 @@ fn latencies_that_are_all_alike_are_known() {
     let mut blocks = Blocks::default();
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
     parts.iter().for_each(|part| blocks.push(Block::new(part)));
-    let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
+    let all = parts[1..].iter().fold(parts[0].clone(), window_summary::merge);
     for StatisticEstimate { statistic, interval, .. } in
         figures(Some(99.0)).into_iter().map(|statistic| estimate(statistic, &blocks, &all))
     {
@@ -158,7 +159,7 @@ fn in_a_closed_loop_the_mean_latency_is_known_as_well_as_the_throughput() {
     });
     let parts: Vec<ClientSummary> = parts.collect();
     parts.iter().for_each(|part| blocks.push(Block::new(part)));
-    let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
+    let all = parts[1..].iter().fold(parts[0].clone(), window_summary::merge);
     let half = |statistic: Statistic| {
         let interval = interval(statistic, &blocks, &all).unwrap_or_else(|| panic!("{statistic:?}"));
         (interval.high / interval.low).sqrt() - 1.0

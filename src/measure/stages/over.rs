@@ -22,7 +22,7 @@ use crate::stages::running::RunningStage;
 use crate::stall::{say_given_up, silence_of_a_stage};
 use crate::verdict::{Evidence, judge};
 use crate::waiting::GRACE;
-use crate::window::summarize;
+use crate::window_summary::summarize;
 
 /// A stage that sends nothing more. Its last requests are answered while the next one runs, or nothing does; then what the
 /// server counted is read.

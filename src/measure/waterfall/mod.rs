@@ -12,7 +12,7 @@ use crate::model::ModelId;
 use crate::record::{KeptTrace, RecorderSpec, TraceLog};
 use crate::result::breakdown::Breakdown;
 use crate::result::summary::{ClientSummary, Headline, LevelSummary, ServerSummary};
-use crate::window::{WindowFacts, join};
+use crate::window_summary::{WindowFacts, join};
 use stages::{Ends, Tables};
 
 /// What is traced of a load's requests.

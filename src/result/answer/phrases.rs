@@ -6,8 +6,9 @@ use crate::answer::command::command;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
 use crate::figures::{FigureAt, Value};
 use crate::outcome::Outcome;
+use crate::ratio::Figures;
 use crate::reasons::{InvalidReason, Verdict};
-use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary, Restarts};
+use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 /// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
@@ -89,11 +90,15 @@ pub(super) fn title(setup: &Setup) -> String {
 
 /// A figure of a level; over all starts of the server, if there were several: what one of them was is not what another will be.
 fn found(figure: FigureAt, level: &LevelSummary) -> Option<Value> {
-    let of_all = |all: &Restarts| {
-        let across = all.figures.iter().find(|across| Some(across.statistic) == figure.statistic())?;
-        Some(Value { value: across.mean, interval: across.interval, bounds: across.interval.into() })
-    };
-    level.restarts.as_ref().and_then(of_all).or_else(|| figure.value(level))
+    over_starts(figure, level).or_else(|| figure.value(level))
+}
+
+fn over_starts(figure: FigureAt, level: &LevelSummary) -> Option<Value> {
+    let figures = Figures::new(level);
+    match figure.statistic().and_then(|statistic| figures.over_starts(statistic)) {
+        Some(across) => Some(Value::by(across.mean, across.interval)),
+        None => figures.at_starts(&figure.key()).map(|all| Value::by(all.value(), all.interval())),
+    }
 }
 
 pub(super) fn shown(figure: FigureAt, level: &LevelSummary) -> String {
@@ -116,7 +121,8 @@ pub(super) fn between(figure: FigureAt, level: &LevelSummary) -> String {
 
 fn interval(figure: FigureAt, level: &LevelSummary) -> Option<String> {
     let interval = found(figure, level)?.interval?;
-    let starts = level.restarts.as_ref().map(|all| format!(" over {} starts", all.starts)).unwrap_or_default();
+    let starts = level.restarts.as_ref().filter(|_| over_starts(figure, level).is_some());
+    let starts = starts.map(|all| format!(" over {} starts", all.starts)).unwrap_or_default();
     Some(figure.figure.unit.show_between(interval.low.max(0.0), interval.high) + &starts)
 }
 

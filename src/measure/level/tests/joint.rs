@@ -25,6 +25,10 @@ impl Joint {
     }
 
     fn measured_by(&self, rank: usize, ranks: Option<&Ranks>) -> MeasuredLevel {
+        self.try_measured_by(rank, ranks).unwrap()
+    }
+
+    fn try_measured_by(&self, rank: usize, ranks: Option<&Ranks>) -> Result<MeasuredLevel> {
         let backend: Arc<dyn Backend> = Arc::new(Scripted::new(self.scripts[rank]));
         let (roots, specs) = ([ModelId::latest("null")], [backend.model(&ModelId::latest("null")).unwrap()]);
         let rate = if let LevelLoad::RequestRate(rate) = self.load { Some(rate / 2.0) } else { None };
@@ -66,7 +70,7 @@ impl Joint {
             settle: &|| (),
             ranks,
         };
-        measure(&measurement, &run, self.begun(&backend, &recorder, rate)).unwrap()
+        measure(&measurement, &run, self.begun(&backend, &recorder, rate))
     }
 
     /// The part of a process: one request after the other, or at a rate.
@@ -161,6 +165,49 @@ fn timed_what_waited_before_the_first_window_is_not_held_against_it() {
     assert!(level.requests.held_back > 0, "{:?}", level.requests);
     let crate::result::reasons::Verdict::Invalid(reasons) = &level.summary.verdict else { return };
     assert!(reasons.iter().all(|reason| reason.name() != "held_back"), "{reasons:?}");
+}
+
+/// A server that warms up in one step: the level has what it needs long before its last window, and says what it left out.
+#[test]
+fn timed_a_warm_up_in_one_step_is_left_out_and_told() {
+    let script = |_, passed: Duration| {
+        answer(Duration::from_millis(if passed < Duration::from_millis(1_900) { 100 } else { 10 }))
+    };
+    let plan = MeasurementPlan {
+        window: WindowRule::Time(Duration::from_secs(1)),
+        stability_rule: Some(StabilityRule::Interval),
+        max_trials: 12,
+        ..sample::plan()
+    };
+    let joint = Joint { max_outstanding: 1, plan, load: LevelLoad::Concurrency(1), scripts: [script; 2] };
+    let MeasuredLevel { summary, .. } = joint.measured_by(0, None);
+    let (windows, mean_ms) = (summary.windows.len(), summary.client.latency.mean_ns() / 1e6);
+    assert!(windows < 10 && mean_ms < 20.0, "{windows} windows, {mean_ms} ms");
+    assert_eq!(summary.ending, Ending::Stable);
+    let remark = summary.remarks.iter().find(|remark| remark.kind == crate::result::remark::RemarkKind::WarmUp);
+    assert!(remark.is_some_and(|remark| remark.text.contains("--warmup-duration 2s ")), "{:?}", summary.remarks);
+}
+
+/// Nobody waits for the end of a long warm-up after an interrupt, which all are told of.
+#[test]
+fn an_interrupt_while_a_joint_load_warms_up_ends_it_for_all() {
+    let plan = MeasurementPlan { warmup: Duration::from_secs(3_600), ..sample::plan() };
+    let joint = Joint {
+        max_outstanding: 1,
+        plan,
+        load: LevelLoad::Concurrency(2),
+        scripts: [|_, _| answer(Duration::from_millis(1)); 2],
+    };
+    let refused = together(2, |ranks| {
+        let rank = ranks.part().rank;
+        if rank == 1 {
+            crate::interrupt::raise();
+        }
+        joint.try_measured_by(rank, Some(&ranks)).err().map(|error| error.to_string())
+    });
+    crate::interrupt::counter().store(0, Ordering::Relaxed);
+    let reason = "interrupted while it warmed up: nothing was measured";
+    assert!(refused.iter().flatten().filter(|error| error.contains(reason)).count() == 2, "{refused:?}");
 }
 
 /// All have the same result of a load that they share, and none of it before the first request.

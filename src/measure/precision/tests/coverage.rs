@@ -12,7 +12,7 @@ use crate::terms::PERCENTILES;
 /// Nanoseconds that a request takes in the mean where it need not wait.
 const SERVICE_NS: f64 = 10_000.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Law {
+pub(super) enum Law {
     /// Exponential service times, one request after the other.
     Exponential,
     /// Four of five requests take a fifth as long as the others.
@@ -54,7 +54,7 @@ static LOOPED: LazyLock<Vec<f64>> = LazyLock::new(|| {
 
 impl Law {
     /// Requests that end in a service time, in the mean.
-    fn rate(self) -> f64 {
+    pub(super) fn rate(self) -> f64 {
         match self {
             Self::Queue(load) => load,
             Self::Shared => 1.0 / self.mean(),
@@ -120,7 +120,7 @@ impl Draws {
 }
 
 /// Requests that end one after the other: when, and how long each took, in service times.
-struct Server {
+pub(super) struct Server {
     law: Law,
     draws: Draws,
     arrived: f64,
@@ -133,7 +133,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(law: Law, stream: u64) -> Self {
+    pub(super) fn start(law: Law, stream: u64) -> Self {
         let draws = Draws { stream, drawn: 0 };
         let begun = VecDeque::from([0.0; PLACES]);
         let mut server = Self { law, draws, arrived: 0.0, ended: 0.0, in_spell: false, until: 0.0, begun };
@@ -145,7 +145,12 @@ impl Server {
         server
     }
 
-    fn next(&mut self) -> (f64, f64) {
+    /// When the last one so far has ended.
+    pub(super) fn end(&self) -> f64 {
+        self.ended
+    }
+
+    pub(super) fn next(&mut self) -> (f64, f64) {
         let service = match self.law {
             Law::Bimodal => self.law.quantile(self.draws.unit()),
             Law::Shared => {

@@ -12,6 +12,7 @@ use crate::result::summary::{ClientSummary, Disturbances, Ending};
 use crate::stdio::note;
 use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
 use crate::verdict::Flows;
+use crate::warm_up::WarmUp;
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
@@ -51,6 +52,7 @@ impl Windows {
             self.calm = Some(before);
         } else if let Some(calm) = &mut self.calm {
             calm.push(window.clone(), plan);
+            leave_out_warm_up(calm, plan);
         }
         self.all.push(window, plan);
         leave_out_warm_up(&mut self.all, plan);
@@ -148,6 +150,12 @@ impl Windows {
     /// The windows that make the result, as one; `None` if there was none.
     pub(super) fn result(&self) -> Option<WindowSet> {
         self.chosen().result()
+    }
+
+    /// What was left out before them because the server warmed up.
+    pub(super) fn warm_up(&self) -> Option<WarmUp> {
+        // The calm ones lack the time of those between them.
+        self.chosen().warm_up().map(|of_result| self.all.warm_up().unwrap_or(of_result))
     }
 
     /// Why the windows of the result are not enough, where that is known.

@@ -69,16 +69,18 @@ impl Trials<'_> {
         }
     }
 
-    /// When the first window of a joint load begins: at a moment that all know, if this process is not late for it.
+    /// When the first window of a joint load begins: at a moment that all know, if this process is not late for it. Meanwhile they
+    /// are in touch, so that an interrupt of one ends the warm-up of all, however long it is.
     fn first_of_all(&self, joint: &mut JointWindows<'_>) -> Result<Stamp> {
         let plan = self.measurement.plan;
         joint.first = self.running.started().plus_duration(plan.warmup + ramp_limit(plan));
         let start = self.run.recorder.end_window(joint.first);
         try_wait(|| {
-            joint.check_terminated()?;
+            self.warm_up_together(joint)?;
+            let pause = if joint.is_exchanging() { COUNT_POLL } else { WINDOW_POLL };
             Ok(match start.from_now() {
                 Duration::ZERO => ControlFlow::Break(start),
-                left => ControlFlow::Continue(WINDOW_POLL.min(left)),
+                left => ControlFlow::Continue(pause.min(left)),
             })
         })
     }
