@@ -180,7 +180,12 @@ impl Job {
                 Ok(Self::open(session, LevelLoad::Schedule(arrivals.mean_rate()), arrivals))
             }
             StageLoad::Replay { speed } => {
-                let arrivals = session.schedule().faster(speed);
+                let whole = session.schedule();
+                let first = match stage.length {
+                    StageLength::Requests(count) => whole.split(usize::try_from(count).unwrap_or(usize::MAX)),
+                    _ => None,
+                };
+                let arrivals = first.map_or(whole, |(first, _)| first).faster(speed);
                 Ok(Self::open(session, LevelLoad::Schedule(arrivals.mean_rate()), arrivals))
             }
             StageLoad::Sessions { concurrency, rate } => {

@@ -84,6 +84,12 @@ fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
     }
 }
 
+/// Whether a stage is left out of the result, because an interrupt came before any figure of it. One of several processes that has a
+/// result of its own keeps a first stage nevertheless, as `is_alone` says: all must end alike, and others may have figures.
+fn is_left_out(summary: &LevelSummary, is_alone: bool, is_first: bool) -> bool {
+    says_nothing(summary) && !(is_alone && is_first)
+}
+
 /// The stages, and each one's experiment in the export.
 struct Play<'a> {
     runner: &'a Runner<'a>,
@@ -158,7 +164,9 @@ impl Director for Play<'_> {
     }
 
     fn ended(&self, summary: &LevelSummary) -> Result<()> {
-        let is_empty = self.runner.context.ranks.is_none() && says_nothing(summary);
+        let ranks = self.runner.context.ranks;
+        let is_alone = ranks.is_some_and(|ranks| !ranks.is_joint() || ranks.over().is_some());
+        let is_empty = is_left_out(summary, is_alone, self.result.borrow().levels.is_empty());
         match self.runner.observers {
             Some(observers) if is_empty => observers.discard(),
             Some(observers) => observers.end(boundaries(summary), summary, &self.runner.session.setup),
@@ -183,5 +191,27 @@ impl Director for Play<'_> {
         self.runner.context.screen.finished_at(&position, summary);
         self.printed.borrow_mut().clone_from(&printed);
         printed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::summary::{Ending, LevelLoad, sample};
+
+    #[test]
+    fn stages_without_figures_are_left_out_in_every_process() {
+        let mut level = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
+        let left_out = |level: &LevelSummary| {
+            [(false, false), (false, true), (true, false), (true, true)]
+                .map(|(is_alone, is_first)| is_left_out(level, is_alone, is_first))
+        };
+        level.ending = Ending::Interrupted;
+        assert_eq!(left_out(&level), [false; 4], "it has figures");
+        (level.client.requests, level.client.cancelled) = (0, 0);
+        level.client.errors.clear();
+        assert_eq!(left_out(&level), [true, true, true, false]);
+        level.ending = Ending::Failed;
+        assert_eq!(left_out(&level), [false; 4], "no interrupt");
     }
 }

@@ -166,11 +166,11 @@ pub enum StageForm {
     Pause(Duration),
 }
 
-/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT`, `replay:SPEED` or
-/// `pause:TIME`; the length is a time, or a number of requests such as `500req`.
+/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT`, `replay:SPEED[:LENGTH]`
+/// or `pause:TIME`; the length is a time, or a number of requests such as `500req`, as it always is for replays.
 pub fn stage(text: &str) -> Result<StageForm, String> {
     let rule = "it must be rate:VALUE:LENGTH, ramp:FROM-TO:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, \
-         sessions:N:COUNT, replay:SPEED, or pause:TIME";
+         sessions:N:COUNT, replay:SPEED, replay:SPEED:500req, or pause:TIME";
     let parts: Vec<&str> = text.split(':').collect();
     if let [kind, length] = parts[..]
         && kind.eq_ignore_ascii_case("pause")
@@ -178,9 +178,8 @@ pub fn stage(text: &str) -> Result<StageForm, String> {
     {
         return time(length, Duration::from_secs(1)).map(StageForm::Pause);
     }
-    if let ["replay", speed] = parts[..] {
-        let load = StageLoad::Replay { speed: decimal(speed, 1e-6, 1e6)? };
-        return Ok(StageForm::Stage(Stage { load, length: StageLength::Recorded, pause: Duration::ZERO }));
+    if let ["replay", speed, first @ ..] = &parts[..] {
+        return replay(speed, first);
     }
     if let ["sessions", concurrency, count, rate @ ..] = &parts[..] {
         return sessions(concurrency, count, rate);
@@ -220,6 +219,18 @@ pub fn warm_up(text: &str) -> Result<StageForm, String> {
         }
         form => Ok(form),
     }
+}
+
+/// `replay:SPEED[:COUNTreq]`, of which the last parts are given.
+fn replay(speed: &str, first: &[&str]) -> Result<StageForm, String> {
+    let rule = "it must be replay:SPEED, or with the number of the trace's first requests replay:SPEED:500req";
+    let length = match first {
+        [] => StageLength::Recorded,
+        [first] => StageLength::Requests(integer(first.strip_suffix("req").ok_or(rule)?, 1, u64::MAX)?),
+        _ => return Err(rule.to_owned()),
+    };
+    let load = StageLoad::Replay { speed: decimal(speed, 1e-6, 1e6)? };
+    Ok(StageForm::Stage(Stage { load, length, pause: Duration::ZERO }))
 }
 
 /// `sessions:N:COUNT|all[:RATE]`, of which the last three parts are given.
@@ -385,11 +396,15 @@ mod tests {
         let replay =
             Stage { load: StageLoad::Replay { speed: 2.5 }, length: StageLength::Recorded, pause: Duration::ZERO };
         assert_eq!(stage("replay:2.5"), Ok(StageForm::Stage(replay)));
+        let first = Stage { length: StageLength::Requests(9), ..replay };
+        assert_eq!(stage("replay:2.5:9req"), Ok(StageForm::Stage(first)));
         assert!(warm_up("replay:1").is_err());
         for bad in [
             "rate:1",
             "replay:0",
             "replay:1:1s",
+            "replay:1:0req",
+            "replay:1:1req:1",
             "ramp:10:1s",
             "ramp:0-0:1s",
             "rate:0:1s",

@@ -45,7 +45,7 @@ fn a_server_that_goes_away_is_no_fault_of_candidates() {
 }
 
 #[test]
-fn nothing_is_recommended_that_does_not_keep_up_with_the_rate() {
+fn timed_nothing_is_recommended_that_does_not_keep_up_with_the_rate() {
     let server = one_at_a_time(Duration::from_millis(10));
     let folder = tempfile::tempdir().unwrap();
     let run = Program::new().args("tune -m m --search batch_size=1,2 --at-rate 300 --constraint p99<60s --budget 10s");

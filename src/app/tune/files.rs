@@ -1,5 +1,6 @@
-//! Checks of the files that a search writes: none replaces another or an input, and each can be written.
+//! The files that a search writes: none replaces another or an input, and each can be written.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::app::outputs;
@@ -13,24 +14,39 @@ const CONFIGURATION: &str = "config.pbtxt";
 const KEPT: [&str; 6] =
     [CONFIGURATION, "load.json", "metrics-model-inference.csv", "result.json", "report.html", record::FILE];
 
-/// Checks, before anything is measured, that all files can be written.
+/// Makes the folder of a search, and checks, before anything is measured, that all files can be written. Those that are named may be in
+/// that folder, too. If one cannot be written, no folder is left behind.
 ///
 /// # Errors
 /// Which cannot, and why.
-pub fn check(plan: &TunePlan) -> Result<()> {
-    let (output, folder) = (&plan.run.output, plan.folder());
-    if let Some(model) = model_of(plan, &folder) {
-        let rule =
-            "is that model's own folder, whose configuration would be replaced by the winner's; name another folder";
-        return Err(Error::usage(format!("--output {}: {rule} (model '{model}')", folder.display())));
-    }
+pub fn prepare(plan: &TunePlan) -> Result<()> {
+    let folder = plan.folder();
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    check_folder(plan, &folder)?;
+    record::make_folder(&folder)?;
+    check_files(plan, &folder).inspect_err(|_| {
+        // One that has something in it by now is somebody else's.
+        missing.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    })
+}
+
+fn check_folder(plan: &TunePlan, folder: &Path) -> Result<()> {
+    let Some(model) = model_of(plan, folder) else { return Ok(()) };
+    let rule = "is that model's own folder, whose configuration would be replaced by the winner's; name another folder";
+    Err(Error::usage(format!("--output {}: {rule} (model '{model}')", folder.display())))
+}
+
+fn check_files(plan: &TunePlan, folder: &Path) -> Result<()> {
+    let output = &plan.run.output;
     let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
     let named: Vec<outputs::Named<'_>> =
         files.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.as_deref()?))).collect();
     let kept = KEPT.map(|name| folder.join(name));
-    let kept = kept.iter().map(|path| ("--output".to_owned(), path.as_path()));
-    let others: Vec<outputs::Named<'_>> = outputs::inputs(&plan.run).chain(kept).collect();
-    outputs::check_files(&named, &others)
+    let kept: Vec<outputs::Named<'_>> = kept.iter().map(|path| ("--output".to_owned(), path.as_path())).collect();
+    let inputs: Vec<outputs::Named<'_>> = outputs::inputs(&plan.run).collect();
+    outputs::check_files(&kept, &inputs)?;
+    outputs::check_files(&named, &[inputs, kept].concat())
 }
 
 /// The model of a repository of the plan whose folder this is.
@@ -56,13 +72,11 @@ fn is_version(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::app::tune::sample::plan;
 
     fn refused(plan: &TunePlan) -> String {
-        check(plan).err().map(|error| error.to_string()).unwrap_or_default()
+        prepare(plan).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
@@ -100,5 +114,27 @@ mod tests {
         }
         assert!(with("data.json").contains("is also the file of --input-data"), "{}", with("data.json"));
         assert_eq!(with("table.csv"), "");
+        fs::write(at("load.json"), "{}").unwrap();
+        let mut plan = plan(&format!("--input-data {}", at("load.json").display()));
+        plan.output = Some(folder.path().to_owned());
+        let error = refused(&plan);
+        assert!(error.contains("load.json: is also the file of --input-data"), "the search would replace it: {error}");
+    }
+
+    #[test]
+    fn a_named_file_may_be_in_the_folder_that_the_search_makes() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("new/er");
+        let with = |file: &Path| {
+            let mut plan = plan("");
+            plan.output = Some(folder.clone());
+            plan.run.output.csv = Some(file.to_owned());
+            refused(&plan)
+        };
+        assert!(with(&outside.path().join("none/x.csv")).contains("there is no folder"));
+        assert!(with(&folder.join("result.json")).contains("is also the file of --output"));
+        assert!(!outside.path().join("new").exists(), "nothing is left of a search that does not begin");
+        assert_eq!(with(&folder.join("x.csv")), "");
+        assert!(folder.exists());
     }
 }

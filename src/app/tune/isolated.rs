@@ -243,7 +243,8 @@ fn measure(plan: &TunePlan, order: Order, subject: &mut Subject) -> Result<Trial
     subject.expect(order.trial.candidate, order.expected_rate, order.load);
     let search = super::settings(plan, subject)?;
     let assignment = order.place.map_or_else(Assignment::default, |indexes| Assignment::new(&search, &indexes));
-    subject.run_trial(&assignment, &order.trial)
+    // Whoever waits for this process ends it when the time is over.
+    subject.run_trial(&assignment, &order.trial, plan.budget)
 }
 
 #[cfg(test)]

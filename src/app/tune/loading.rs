@@ -13,17 +13,28 @@ use crate::stdio::note;
 
 /// Whoever waits longer than this is told what for.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
-/// The shortest time that a server has to load a model as it was found.
-const RESTORE_LIMIT: Duration = Duration::from_secs(60);
+/// The shortest time that a server has to load a model.
+const LEAST_LIMIT: Duration = Duration::from_secs(60);
 /// How many times as long as any load before that may take.
 const SLOWER: u32 = 4;
+
+/// How long a load may take where so much is `left` of the search: one that hangs must not hold it for long, and one that takes
+/// as long as the `slowest` before, or somewhat longer, does not hang.
+pub fn limit(left: Duration, slowest: Duration) -> Duration {
+    left.max(LEAST_LIMIT).max(slowest.saturating_mul(SLOWER)).min(LOAD_LIMIT)
+}
 
 /// Loads `model` with the configuration of a candidate.
 ///
 /// # Errors
 /// The server's reason, or that it has not answered.
-pub fn candidate(control: &dyn ModelControl, model: &str, configuration: &Value) -> Result<()> {
-    told(model, LOAD_LIMIT, || control.load(model, Some(configuration), LOAD_LIMIT))
+pub fn candidate(control: &dyn ModelControl, model: &str, configuration: &Value, limit: Duration) -> Result<()> {
+    let least = LEAST_LIMIT.as_secs();
+    let shown = format!("{} s to answer: what is left of --budget, or {least} s, if that is more", limit.as_secs());
+    let started = Stamp::now();
+    let loaded = told(model, &shown, || control.load(model, Some(configuration), limit));
+    let is_late = limit < LOAD_LIMIT && Stamp::now() >= started.plus_duration(limit);
+    loaded.map_err(|error| if is_late { error.advice("a longer --budget gives a load more time") } else { error })
 }
 
 /// Loads `model` as it was found, with the configuration of its file if there is none. A server that was asked goes on
@@ -34,14 +45,14 @@ pub fn candidate(control: &dyn ModelControl, model: &str, configuration: &Value)
 /// # Errors
 /// The server's reason.
 pub fn own(control: &dyn ModelControl, model: &str, configuration: Option<&Value>, slowest: Duration) -> Result<bool> {
-    let limit = RESTORE_LIMIT.max(slowest.saturating_mul(SLOWER)).min(LOAD_LIMIT);
+    let limit = limit(Duration::ZERO, slowest);
     own_within(limit, model, || control.load(model, configuration, limit))
 }
 
 /// What was found does not depend on a server that hangs after it, so that is said and no error.
 fn own_within(limit: Duration, model: &str, load: impl FnOnce() -> Result<()>) -> Result<bool> {
     let started = Stamp::now();
-    match told(model, limit, load) {
+    match told(model, &format!("{} s to answer", limit.as_secs()), load) {
         Err(error) if Stamp::now() >= started.plus_duration(limit) => {
             note!(
                 "the server was asked for the own configuration of '{model}', and has not confirmed it: {error}; if it \
@@ -53,13 +64,13 @@ fn own_within(limit: Duration, model: &str, load: impl FnOnce() -> Result<()>) -
     }
 }
 
-/// Does `act`, and says what it waits for if that takes long.
-fn told<T>(model: &str, limit: Duration, act: impl FnOnce() -> T) -> T {
+/// Does `act`, and says what it waits for, and for how long at most, if that takes long.
+fn told<T>(model: &str, limit: &str, act: impl FnOnce() -> T) -> T {
     let (over, ended) = mpsc::channel::<()>();
     let tell = move || {
         if ended.recv_timeout(TOLD_AFTER) == Err(RecvTimeoutError::Timeout) {
-            let (waited, limit) = (TOLD_AFTER.as_secs(), limit.as_secs());
-            note!("model '{model}' has been loading for {waited} s; a server over the network has {limit} s to answer");
+            let waited = TOLD_AFTER.as_secs();
+            note!("model '{model}' has been loading for {waited} s; a server over the network has {limit}");
         }
     };
     thread::scope(|scope| {
@@ -109,10 +120,33 @@ mod tests {
     #[test]
     fn what_a_search_gives_back_is_waited_for_as_long_as_its_own_loads_suggest() {
         let server = Server(Mutex::new(Vec::new()));
-        candidate(&server, "m", &Value::Null).unwrap();
+        candidate(&server, "m", &Value::Null, limit(Duration::from_secs(300), Duration::ZERO)).unwrap();
         for slowest in [0, 14, 30, 400] {
             own(&server, "m", None, Duration::from_secs(slowest)).unwrap();
         }
-        assert_eq!(*server.0.lock(), [600, 60, 60, 120, 600]);
+        assert_eq!(*server.0.lock(), [300, 60, 60, 120, 600]);
+    }
+
+    #[test]
+    fn a_load_that_hangs_ends_with_the_budget() {
+        let limits = [(5, 0), (400, 0), (900, 0), (5, 40), (300, 40), (5, 200)]
+            .map(|(left, slowest)| limit(Duration::from_secs(left), Duration::from_secs(slowest)).as_secs());
+        assert_eq!(limits, [60, 400, 600, 160, 300, 600]);
+    }
+
+    #[test]
+    fn whoever_has_too_little_time_for_a_load_is_told_what_gives_more() {
+        struct Hung;
+        impl ModelControl for Hung {
+            fn configuration(&self, _: &ModelId) -> Result<Value> {
+                Ok(Value::Null)
+            }
+            fn load(&self, _: &str, _: Option<&Value>, limit: Duration) -> Result<()> {
+                thread::sleep(limit);
+                Err(Error::server("it did not answer"))
+            }
+        }
+        let error = candidate(&Hung, "m", &Value::Null, Duration::from_millis(5)).unwrap_err().to_string();
+        assert_eq!(error, "it did not answer; a longer --budget gives a load more time");
     }
 }

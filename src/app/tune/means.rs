@@ -53,7 +53,7 @@ impl Means<'_> {
                 let load = subject.expected_load(trial.candidate);
                 isolated.run_trial(Order { place: indexes, trial: *trial, expected_rate, load, bases }, left)
             }
-            None => subject.run_trial(&assignment(search, indexes), trial).map(Some),
+            None => subject.run_trial(&assignment(search, indexes), trial, left).map(Some),
         }
     }
 }

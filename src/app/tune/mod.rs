@@ -87,8 +87,7 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
 
 fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u8> {
     plan.run.notes.iter().for_each(|note| note!("{note}"));
-    files::check(plan)?;
-    record::make_folder(&plan.folder())?;
+    files::prepare(plan)?;
     let screen = Screen::new();
     let context = RunContext { screen: &screen, interrupts, codes: Codes::Own, connect, ranks: None };
     let isolated = plan.isolate.then(|| Isolated::new(plan, interrupts));

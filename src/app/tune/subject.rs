@@ -60,14 +60,10 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// If the server or the model is not available, or the server does not load models on request.
     pub fn open(plan: &'a TunePlan, context: RunContext<'a>) -> Result<Self> {
-        let bases = Vec::new();
-        let servers = HashMap::new();
-        let mut subject = Self::with(plan, context, bases);
-        subject.servers = servers;
+        let mut subject = Self::with(plan, context, Vec::new());
         let (server, bases) = subject.first_server()?;
         subject.servers.insert(Vec::new(), server);
-        subject.bases = bases;
-        Ok(subject)
+        Ok(Self { bases, ..subject })
     }
 
     /// The same with known configurations. No server is contacted and no model loaded before a trial needs it.
@@ -88,7 +84,7 @@ impl<'a> Subject<'a> {
         if plan.run.target.service.is_remote() {
             // A server that does not load models on request should say so now, not for each candidate.
             owed::owe(&backend, &id.name, &base);
-            loading::candidate(control, &id.name, &base)?;
+            loading::candidate(control, &id.name, &base, loading::limit(plan.budget, Duration::ZERO))?;
         }
         let mut bases = vec![(id.clone(), base)];
         for part in spec.composing.iter().chain(&plan.run.target.bls_composing) {
@@ -130,11 +126,11 @@ impl<'a> Subject<'a> {
         self.bases.iter().skip(1).map(|(id, base)| (id.name.as_str(), base))
     }
 
-    /// Loads the model with what `assignment` says, and measures it.
+    /// Loads the model with what `assignment` says, and measures it; so much time is `left` for the search.
     ///
     /// # Errors
     /// Why it could not be loaded or measured.
-    pub fn run_trial(&mut self, assignment: &Assignment, trial: &Trial) -> Result<TrialFigures> {
+    pub fn run_trial(&mut self, assignment: &Assignment, trial: &Trial, left: Duration) -> Result<TrialFigures> {
         let mut plan = self.plan.run.clone();
         let key = assignment.set_server(&mut plan.target.server).map_err(Error::usage)?;
         if !self.servers.contains_key(&key) {
@@ -143,9 +139,9 @@ impl<'a> Subject<'a> {
         }
         let expected_rate = self.expected_rate(trial.candidate);
         let known_load = self.expected_load(trial.candidate);
-        let (bases, context) = (&self.bases, self.context);
+        let (bases, context, limit) = (&self.bases, self.context, loading::limit(left, self.slowest));
         let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
-        let (load_s, in_place) = server.load(bases, assignment)?;
+        let (load_s, in_place) = server.load(bases, assignment, limit)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
         let most = outstanding::concurrency(self.plan, bases, assignment, batch_size);
         let session = server.session(plan.with_batch_size(batch_size))?;
@@ -243,8 +239,7 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// The server's reason.
     pub fn restore(&mut self) -> Result<()> {
-        let slowest = self.slowest;
-        let servers = self.servers.values_mut();
+        let (slowest, servers) = (self.slowest, self.servers.values_mut());
         let restored = servers.map(|server| {
             server.sessions.clear();
             let names: Vec<String> = server.loaded.drain().map(|(name, _)| name).collect();
@@ -274,9 +269,14 @@ impl<'a> Subject<'a> {
 }
 
 impl ServerState {
-    /// Loads every model with the settings of `assignment`. Returns how long that took, if there was something to load,
-    /// and whether only instances changed.
-    fn load(&mut self, bases: &[(ModelId, Value)], assignment: &Assignment) -> Result<(Option<f64>, bool)> {
+    /// Loads every model with the settings of `assignment`, each within the limit. Returns how long that took, if there was
+    /// something to load, and whether only instances changed.
+    fn load(
+        &mut self,
+        bases: &[(ModelId, Value)],
+        assignment: &Assignment,
+        limit: Duration,
+    ) -> Result<(Option<f64>, bool)> {
         let (mut seconds, mut in_place) = (None, true);
         for (index, (id, base)) in bases.iter().enumerate() {
             let model = (index > 0).then_some(id.name.as_str());
@@ -289,7 +289,7 @@ impl ServerState {
             let control = control(self.backend.as_ref())?;
             in_place &= present.is_some_and(|present| differ_in_instances_alone(present, &wanted));
             let started = Stamp::now();
-            loading::candidate(control, &id.name, &wanted)?;
+            loading::candidate(control, &id.name, &wanted, limit)?;
             *seconds.get_or_insert(0.0) += Stamp::now().since(started) as f64 / 1e9;
             self.loaded.insert(id.name.clone(), wanted);
             if let Some(difference) = assignment.differs(model, &control.configuration(id)?) {

@@ -8,13 +8,12 @@ mod meant;
 mod model_analyzer;
 mod print;
 mod runs;
+mod written;
 mod yaml;
 
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ::data::text_of;
@@ -125,7 +124,7 @@ pub fn command(
             if is_printed {
                 return printed(command, &runs);
             }
-            check_files(&runs)?;
+            written::check(&runs)?;
             let of_file = |(NamedRun { name, .. }, mpi): (NamedRun, bool)| {
                 let others = arguments.iter().filter(|word| name_of(word) != "run").cloned();
                 RunOfFile { arguments: others.chain([flags::argument("run", Some(&name))]).collect(), name, mpi }
@@ -163,7 +162,7 @@ pub fn each(
             if is_printed {
                 return printed(command, &runs);
             }
-            check_files(&runs)?;
+            written::check(&runs)?;
             let of_file = |run: NamedRun| {
                 let others = arguments.iter().filter(|word| name_of(word) != "run").cloned();
                 let arguments =
@@ -217,13 +216,31 @@ pub fn arguments(command: &clap::Command, arguments: Vec<OsString>) -> Result<(V
 /// Puts the flags of the file before `arguments`, which are in the format of [`crate::getopt`], and the rank into all of
 /// them; the file's own name may contain it, too.
 fn apply(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applied> {
-    Ok(match with_file(command, numbered(arguments))? {
+    let words = numbered(arguments);
+    let file = file_of(&words);
+    let applied = match with_file(command, words)? {
         Applied::One(arguments, notes, meant) => Applied::One(numbered(arguments), notes, meant),
         Applied::Runs(runs) => {
             let number = |run: NamedRun| NamedRun { arguments: numbered(run.arguments), ..run };
             Applied::Runs(runs.into_iter().map(number).collect())
         }
-    })
+    };
+    if let Some(file) = file {
+        match &applied {
+            Applied::One(arguments, ..) => written::refuse_own(&file, arguments)?,
+            Applied::Runs(runs) => runs.iter().try_for_each(|run| {
+                let refused = written::refuse_own(&file, &run.arguments);
+                refused.map_err(|error| error.context(format!("--run '{}'", run.name)))
+            })?,
+        }
+    }
+    Ok(applied)
+}
+
+/// The file that `--config` names.
+fn file_of(arguments: &[OsString]) -> Option<PathBuf> {
+    let word = arguments.iter().rfind(|word| name_of(word) == "config")?;
+    Some(PathBuf::from(flags::value_of(word)))
 }
 
 /// Puts the flags of the file before `arguments`. Without a file they stay unchanged.
@@ -233,7 +250,7 @@ fn with_file(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applie
         values.map(|word| flags::value_of(word).to_owned()).collect::<Vec<OsString>>()
     };
     let names: Vec<String> = values_of("run").iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let Some(path) = values_of("config").pop().map(PathBuf::from) else {
+    let Some(path) = file_of(&arguments) else {
         return match names.first() {
             Some(name) => {
                 Err(Error::usage(format!("--run '{name}': it names a run of --config, which is missing; see --help")))
@@ -346,49 +363,6 @@ fn stray(arguments: &[OsString], private: bool) -> Option<String> {
     }
     let shown: Vec<String> = arguments.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     (!shown.is_empty()).then(|| format!("words that belong to no flag are ignored: {}", shown.join(" ")))
-}
-
-/// Finds a file that two runs would write, or one that runs twice.
-fn check_files(runs: &[NamedRun]) -> Result<()> {
-    let mut written: HashMap<PathBuf, (usize, &str)> = HashMap::new();
-    for (number, NamedRun { name, arguments, .. }) in runs.iter().enumerate() {
-        let has_summary = arguments.iter().any(|word| name_of(word) == "summary-file");
-        let is_written = |word: &&OsString| {
-            let flag = name_of(word);
-            // That of --resume is written unless --summary-file names another.
-            (flag == "output" || find_long(&flag).is_some_and(|flag| flag.file)) && !(flag == "resume" && has_summary)
-        };
-        for word in arguments.iter().filter(is_written) {
-            let path = path_of(word);
-            // Whoever names a device or a pipe wants all of it there.
-            if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-                continue;
-            }
-            if let Some((_, other)) = written.get(&path).filter(|(other, _)| *other != number) {
-                let (word, rule) = (word.to_string_lossy(), "would overwrite each other's file; give each its own");
-                return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
-            }
-            written.insert(path, (number, name));
-        }
-    }
-    Ok(())
-}
-
-/// The file of a flag, under the one name that all ways of writing its path have in common.
-fn path_of(word: &OsStr) -> PathBuf {
-    let value = flags::value_of(word).as_bytes();
-    let is_picture = name_of(word) == "svg";
-    let colon = value.iter().position(|byte| *byte == b':').filter(|_| is_picture);
-    let path = Path::new(OsStr::from_bytes(colon.map_or(value, |colon| &value[colon + 1..])));
-    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
-    let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name());
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let path = match name {
-        // A file that is there may have several names; of another, only its folder may.
-        Some(name) if !path.exists() => whole(folder).map(|folder| folder.join(name)),
-        _ => whole(path),
-    };
-    path.unwrap_or_default()
 }
 
 #[cfg(test)]

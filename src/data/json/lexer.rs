@@ -61,7 +61,7 @@ impl Kind {
 }
 
 /// An unused key, probably misspelt.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stray {
     /// Where it occurs first.
     pub at: usize,
@@ -75,7 +75,7 @@ pub struct Stray {
 const MAX_STRAYS: usize = 8;
 
 /// Position in a JSON text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lexer<'a> {
     text: &'a [u8],
     at: usize,

@@ -3,12 +3,14 @@
 //! `data` holds steps (objects from input names to tensors), which all files append to stream 0, or streams (arrays of
 //! steps), which add up. A tensor is a flat array of one batch element's values, or an object with `content` (an array
 //! or `{"b64": ...}`) or `b64`, and `shape`. `validation_data` has the same structure with the outputs' names; for a
-//! decoupled model a step may be an array of objects there, one for each response. Text is converted straight into the
+//! decoupled model a step may be an array of objects there, one for each response. For a model that takes documents, `data` may also
+//! hold sessions of these (`sessions`). Text is converted straight into the
 //! memory that batches of one element are sent from.
 
 mod document;
 mod elements;
 mod lexer;
+mod sessions;
 mod tensor;
 mod timestamps;
 mod validation;
@@ -42,6 +44,8 @@ pub(crate) struct JsonReader<'a> {
     streams: Vec<Stream>,
     /// Shapes given by steps, each once.
     shapes: HashSet<Arc<[i64]>>,
+    /// Names of sessions that are entries of their own.
+    sessions: HashSet<String>,
     /// Unknown keys of the current file.
     strays: Vec<Stray>,
     warnings: Vec<String>,
@@ -57,6 +61,7 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
         let text = map_text(path)?;
         reader.read(path, &text, &|offset| text.release(offset))?;
     }
+    reader.warn_of_sessions(files);
     Ok(Loaded { regions: vec![reader.memory.finish()], streams: reader.streams, warnings: reader.warnings })
 }
 
@@ -72,6 +77,7 @@ impl<'a> JsonReader<'a> {
             form: None,
             streams: Vec::new(),
             shapes: HashSet::new(),
+            sessions: HashSet::new(),
             strays: Vec::new(),
             warnings: Vec::new(),
         })
@@ -85,6 +91,7 @@ impl<'a> JsonReader<'a> {
         self.form = None;
         self.streams.clear();
         self.shapes.clear();
+        self.sessions.clear();
         self.strays.clear();
         self.warnings.clear();
     }
@@ -159,8 +166,12 @@ impl<'a> JsonReader<'a> {
             match lexer.peek()? {
                 Kind::Object => {
                     self.fix_form(lexer, Form::Steps)?;
-                    let inputs = self.step(lexer, 0, self.streams[0].len())?;
-                    self.streams[0].push(inputs);
+                    if self.is_session(lexer) {
+                        self.session(lexer)?;
+                    } else {
+                        let inputs = self.step(lexer, 0, self.streams[0].len())?;
+                        self.streams[0].push(inputs);
+                    }
                     done(lexer.offset());
                 }
                 Kind::Array => {

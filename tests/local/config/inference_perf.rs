@@ -417,22 +417,33 @@ fn a_load_is_a_load_over_every_service() {
     assert!(replay("stages: [{rate: 0.1, duration: 3}]}").error(&["-m", "x"]).contains("'load.stages' sends nothing"));
     let both = replay(&format!("{stages}}}")).plan(&["-m", "x"]);
     let rows = fs::read_to_string(&trace).unwrap().lines().count() - 1;
-    let note = format!(
-        "the whole trace, {rows} requests; without 'data.trace', inference-perf sends rate × duration requests of it: 9, 18"
-    );
-    assert!(both.notes.iter().any(|found| found.contains(&note)), "{note}\n{:?}", both.notes);
-    let twice = format!("load: {{type: trace_replay, interval: 2, trace: {{file: {}}}, {stages}}}", trace.display());
-    let LoadMode::Stages { stages, edges, trace: Some(recording), .. } =
-        Config::of(&twice).plan(&["-m", "x"]).load.mode
-    else {
-        panic!("each stage replays the trace");
+    let parts = "each stage sends the first requests of the trace, rate × duration of them (9, 18)";
+    let fewer = format!("the trace has {rows} requests, so a stage that asks for more sends these");
+    for note in [parts, &fewer] {
+        assert!(both.notes.iter().any(|found| found.contains(note)), "{note}\n{:?}", both.notes);
+    }
+    let of_trace = |rest: &str| {
+        let file = trace.display();
+        let text = format!("load: {{type: trace_replay, interval: 2, trace: {{file: {file}}}, {rest}");
+        match Config::of(&text.replace("TRACE", &file.to_string())).plan(&["-m", "x"]).load.mode {
+            LoadMode::Stages { stages, edges, trace: Some(recording), .. } => {
+                let wanted = if stages.len() > 1 { StageEdges::Drain } else { StageEdges::Overlap };
+                assert_eq!((edges, recording.file), (wanted, trace.clone()));
+                stages
+            }
+            mode => panic!("each stage replays the trace: {mode:?}"),
+        }
     };
-    let stage = |pause| Stage {
-        load: StageLoad::Replay { speed: 1.0 },
-        length: StageLength::Recorded,
-        pause: Duration::from_secs(pause),
-    };
-    assert_eq!((stages, edges, recording.file), (vec![stage(0), stage(2)], StageEdges::Drain, trace.clone()));
+    let stage =
+        |length, pause| Stage { load: StageLoad::Replay { speed: 1.0 }, length, pause: Duration::from_secs(pause) };
+    let first = StageLength::Requests;
+    assert_eq!(of_trace(&format!("{stages}}}")), [stage(first(9), 0), stage(first(18), 2)]);
+    let with_empty = "stages: [{rate: 0.1, duration: 9}, {rate: 2, duration: 1}]}";
+    assert_eq!(of_trace(with_empty), [stage(first(2), 0)], "nothing is sent in the first");
+    let whole = format!("{stages}}}\ndata: {{type: random, trace: {{file: TRACE}}}}");
+    assert_eq!(of_trace(&whole), [stage(StageLength::Recorded, 0), stage(StageLength::Recorded, 2)]);
+    let empty = "stages: [{rate: 0.1, duration: 3}, {rate: 0.1, duration: 2}]}";
+    assert!(replay(empty).error(&["-m", "x"]).contains("'load.stages' sends nothing"));
     let lengths = format!("load: {{type: trace_replay, trace: {{file: {}}}}}", trace.display());
     let words = ["-m", "x", "--model-repository", "/r", "--trace-input", "IDS"];
     assert!(Config::of(&lengths).plan(&words).load.tokens().is_some(), "the trace's lengths, over tensors");

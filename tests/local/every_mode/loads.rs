@@ -173,15 +173,16 @@ fn timed_stages_follow_each_other_and_have_what_they_sent() {
 
 #[test]
 fn timed_stages_replay_a_trace_each_at_its_own_speed() {
-    let stages =
-        "--trace-replay FOLDER/trace.csv --stage replay:1 --stage pause:20ms --stage replay:2.5 --stage-edges drain";
+    let stages = "--trace-replay FOLDER/trace.csv --stage replay:1 --stage pause:20ms --stage replay:2.5 --stage replay:1:3req \
+        --stage replay:1:9req --stage-edges drain";
     each(FIVE_MS, |service| {
         std::fs::write(service.file("trace.csv"), "offset_ms\n0\n20\n30\n30\n75\n").unwrap();
         let outcome = run(service, stages);
-        assert_eq!(counts(&outcome), [5, 5], "{}", outcome.finished.stdout);
-        let moments = [0, 1].map(|stage| schedule(&outcome, stage));
+        assert_eq!(counts(&outcome), [5, 5, 3, 5], "{}", outcome.finished.stdout);
+        let moments = [0, 1, 2].map(|stage| schedule(&outcome, stage));
         let micros = moments.map(|stage| stage.iter().map(|moment| (moment + 500) / 1000).collect::<Vec<u64>>());
-        assert_eq!(micros, [[0, 20_000, 30_000, 30_000, 75_000], [0, 8_000, 12_000, 12_000, 30_000]]);
+        let whole = vec![0, 20_000, 30_000, 30_000, 75_000];
+        assert_eq!(micros, [whole, vec![0, 8_000, 12_000, 12_000, 30_000], vec![0, 20_000, 30_000]]);
     });
 }
 

@@ -2,9 +2,8 @@
 
 use crate::config::fields::Fields;
 use crate::config::flags::Flags;
-use crate::config::inference_perf::OUTPUT_TOKENS;
 use crate::config::inference_perf::distribution::Distribution;
-use crate::config::inference_perf::recordings::models;
+use crate::config::inference_perf::recordings::{models, usual_tokens};
 use crate::config::yaml::{Fault, Node};
 
 const SECTION: &str = "synthetic_agentic";
@@ -89,9 +88,8 @@ fn distribution(fields: &mut Fields<'_>, key: &str, unit: Unit, flags: &mut Flag
 fn options(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     let mut all = Vec::new();
     all.extend(fields.whole("max_wait_ms", 0)?.map(|wait| format!("max-wait={wait}ms")));
-    // Of the call that comes before work is names to others nothing says how long its answer is.
-    let usual = fields.whole("default_max_tokens", 1)?.unwrap_or_else(|| OUTPUT_TOKENS.into());
-    all.push(format!("default-tokens={usual}"));
+    // Of the call that comes before work is given to others nothing says how long its answer is.
+    all.push(usual_tokens(fields, flags)?);
     let has_more = fields.switch("override_tool_call_max_tokens")? == Some(true);
     all.push(format!("tool-tokens={}", if has_more { "more" } else { "recorded" }));
     let tools = fields.choice("tool_choice_mode", &["force_recorded", "as_recorded"])?;

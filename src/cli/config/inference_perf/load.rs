@@ -216,7 +216,7 @@ fn sessions(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
 }
 
 /// Stages that replay a trace. Without lengths of a trace, inference-perf only sends as many of its requests as a stage's rate
-/// and duration ask for.
+/// and duration ask for, each when the trace says.
 fn replay(load: &mut Fields<'_>, at: Place, has_lengths: bool, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "a trace has its own times: leave one out")?;
     let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
@@ -236,26 +236,52 @@ fn replay(load: &mut Fields<'_>, at: Place, has_lengths: bool, flags: &mut Flags
                  inference-perf sends no more"
             ));
         }
-        (Some(counts), _) => {
-            let counts: Vec<String> = counts.iter().map(u64::to_string).collect();
-            flags.note(format!(
-                "load.stages: each stage replays the whole trace{}; without 'data.trace', inference-perf sends rate × duration \
-                 requests of it: {}",
-                rows(file).map_or(String::new(), |rows| format!(", {rows} requests")),
-                counts.join(", ")
-            ));
-        }
+        (Some(counts), _) => flags.notes.extend(notes_of_parts(counts, rows(file))),
         (None, []) => {}
         (None, _) => {
             flags.note("load.stages: a trace has its own times and requests, so each stage replays the whole of it");
         }
     }
     if nodes.len() > 1 {
-        let replays: Vec<_> = nodes.iter().map(|stage| ("replay:1".to_owned(), stage.at)).collect();
+        let part = |(number, stage): (usize, &Node)| {
+            let form = match counts.as_ref().map(|counts| counts[number]) {
+                None => "replay:1".to_owned(),
+                Some(0) => return None,
+                Some(count) => format!("replay:1:{count}req"),
+            };
+            Some((form, stage.at))
+        };
+        let replays: Vec<_> = nodes.iter().enumerate().filter_map(part).collect();
+        if replays.is_empty() {
+            let rule = "'load.stages' sends nothing: no stage's rate times its duration is 1 or more";
+            return Err(Fault::new(nodes[0].at, rule));
+        }
         stages(&replays, interval, flags);
     }
     flags.at(node.at).add("trace-replay", file);
     Ok(())
+}
+
+/// What should be known of stages that send so many of a trace's `rows` requests each.
+fn notes_of_parts(counts: &[u64], rows: Option<usize>) -> Vec<String> {
+    let shown: Vec<String> = counts.iter().map(u64::to_string).collect();
+    let mut notes = vec![format!(
+        "load.stages: each stage sends the first requests of the trace, rate × duration of them ({}): without \
+         'data.trace', inference-perf sends no more",
+        shown.join(", ")
+    )];
+    if counts.contains(&0) {
+        notes.push(
+            "load.stages: a stage whose rate times its duration is below 1 sends nothing, so it is left out".to_owned(),
+        );
+    }
+    if let Some(rows) = rows.filter(|rows| counts.iter().any(|count| *count > *rows as u64)) {
+        notes.push(format!(
+            "load.stages: the trace has {rows} requests, so a stage that asks for more sends these; inference-perf 0.7 \
+             breaks off there"
+        ));
+    }
+    notes
 }
 
 /// How many requests the stages ask for; nothing if one does not say.

@@ -7,6 +7,7 @@ use glob::{MatchOptions, glob_with};
 
 use crate::config::fields::{Fields, text};
 use crate::config::flags::Flags;
+use crate::config::inference_perf::OUTPUT_TOKENS;
 use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// OpenTelemetry spans.
@@ -21,7 +22,7 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
         return Err(to_download(node.at, hub_name(node), "it as JSON lines", &fields.name("trace_files")));
     }
     sources(&mut fields, node, "otel", flags)?;
-    let mut options = shared_options(&mut fields)?;
+    let mut options = shared_options(&mut fields, flags)?;
     options.extend(fields.switch("include_errors")?.map(|on| format!("errors={on}")));
     options
         .extend(fields.switch("disable_output_substitution")?.filter(|on| *on).map(|_| "answers=recorded".to_owned()));
@@ -84,7 +85,7 @@ pub fn weka(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
 
 /// Settings of `--session-trace-options`, except for models.
 fn options_of_weka(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<String>, Fault> {
-    let mut options = shared_options(fields)?;
+    let mut options = shared_options(fields, flags)?;
     if fields.switch("ignore_trace_delays")? == Some(true) {
         options.retain(|setting| !setting.starts_with("max-wait="));
         options.push("max-wait=0ms".to_owned());
@@ -155,11 +156,26 @@ fn matching(path: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// How long an answer may be of whose length nothing is said: `default_max_tokens` says so, but inference-perf 0.7 does not read it.
+///
+/// # Errors
+/// If the key's value is none.
+pub fn usual_tokens(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<String, Fault> {
+    if let Some(tokens) = fields.whole("default_max_tokens", 1)?.filter(|tokens| *tokens != u64::from(OUTPUT_TOKENS)) {
+        flags.note(format!(
+            "{}: {tokens}: no effect, as in inference-perf 0.7: an answer of unknown length gets {OUTPUT_TOKENS} tokens \
+             (--session-trace-options default-tokens)",
+            fields.name("default_max_tokens")
+        ));
+    }
+    Ok(format!("default-tokens={OUTPUT_TOKENS}"))
+}
+
 /// Settings of `--session-trace-options` that both formats have.
-fn shared_options(fields: &mut Fields<'_>) -> Result<Vec<String>, Fault> {
+fn shared_options(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<String>, Fault> {
     let mut all = Vec::new();
     all.extend(fields.whole("max_wait_ms", 0)?.map(|wait| format!("max-wait={wait}ms")));
-    all.extend(fields.whole("default_max_tokens", 1)?.map(|tokens| format!("default-tokens={tokens}")));
+    all.push(usual_tokens(fields, flags)?);
     all.extend(fields.switch("skip_invalid_files")?.map(|on| format!("skip-invalid={on}")));
     all.extend(fields.whole("duplicate_sessions_target", 1)?.map(|count| format!("sessions={count}")));
     if let Some(most) = fields.peek("filter").and_then(text).and_then(most_tokens) {

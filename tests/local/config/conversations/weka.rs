@@ -76,7 +76,7 @@ fn timed_traces_of_agents_are_replayed_with_their_blocks_and_pauses() {
         let settings = |call: &Came| {
             (call.body["model"].clone(), call.body["max_tokens"].clone(), call.body["ignore_eos"].clone())
         };
-        let wanted = [("m", 20), ("small", 5), ("small", 6), ("m", 33)];
+        let wanted = [("m", 20), ("small", 5), ("small", 6), ("m", 30)];
         for (call, (model, tokens)) in [first, agents[0], agents[1], last].iter().zip(wanted) {
             assert_eq!(settings(call), (json!(model), json!(tokens), json!(true)));
         }
@@ -147,7 +147,7 @@ fn every_key_of_the_section_is_heeded_or_noted() {
     );
     let text = printed(Config::of(&file(&section)).and(&["-m", "m", "--print-config"]));
     assert!(text.contains(&format!("session-trace: weka:{path}")), "{text}");
-    let options = "max-wait=900ms,default-tokens=7,skip-invalid=true,sessions=4,below-tokens=500,think-time=true,idle-gap=1.5s,block-tokens=32,first=9,\
+    let options = "max-wait=900ms,default-tokens=30,skip-invalid=true,sessions=4,below-tokens=500,think-time=true,idle-gap=1.5s,block-tokens=32,first=9,\
         model.opus=big,model.haiku=small";
     assert!(text.contains(options), "{text}");
     let notes = Config::of(&file(&section)).plan(&["-m", "m"]).notes.join("\n");
@@ -162,6 +162,7 @@ fn every_key_of_the_section_is_heeded_or_noted() {
     }
     for note in [
         "predecessor_wait_timeout_sec: 5.0: no effect",
+        "default_max_tokens: 7: no effect",
         "num_dataset_entries: 9: the first",
         "use_think_time_only: pauses",
         "model_mapping: calls of other models",
@@ -174,7 +175,7 @@ fn every_key_of_the_section_is_heeded_or_noted() {
     ));
     let text = printed(Config::of(&unbounded).and(&["-m", "m", "--print-config"]));
     assert!(
-        text.contains("session-trace-options: \"max-wait=0ms,idle-gap=none\"")
+        text.contains("session-trace-options: \"default-tokens=30,max-wait=0ms,idle-gap=none\"")
             || text.contains("max-wait=0ms,idle-gap=none"),
         "{text}"
     );
