@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::figures::{MARGIN, Shown};
+use crate::lines::wrapped;
+use crate::pictures::{MARGIN, Shown};
 use crate::result::answer::{Answer, compared};
 use crate::result::compare::changes;
 use crate::stdio::shown;
-use crate::variants::wrapped;
 
 /// How the other results differ from the first.
 pub fn comparisons(results: &[Shown<'_>]) -> Vec<Answer> {

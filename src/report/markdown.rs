@@ -4,20 +4,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::number::bandwidth;
+use crate::pictures::{MARGIN, Shown, full_name, load, rate, short, time, variant_figure};
 use crate::requirements::{cells, notes, verdict_name};
 use crate::result::compare::{Direction, changes, reach};
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
 use crate::result::summary::{LevelSummary, StatisticEstimate};
-use crate::result::variants::{FigureChange, VariantsResult};
+use crate::result::variants::{Cell, FigureChange, VariantsResult};
 use crate::result::{Checked, PeriodicResult, RunResult, Unit};
 use crate::stats::Interval;
 use crate::stdio::shown;
 use crate::terms::Statistic;
-use crate::variants::{latency_word, longer, ways};
+use crate::variants::{latency_word, longer, points, remarks, share, ways};
 use crate::{Interrupts, console, headline, html, percentiles, periodic, restarts};
 
 /// Writes it to a file, which appears when it is complete.
@@ -150,7 +150,19 @@ fn variants(result: &VariantsResult) -> String {
             for change in &compared.figures {
                 let _ = writeln!(text, "| {load} | {name} |{}", changed(change));
             }
+            if let Some(errors) = &compared.errors {
+                let word = direction(errors.verdict);
+                let _ = writeln!(
+                    text,
+                    "| {load} | {name} | errors | {} | – | {} | – | {word} |",
+                    share(errors.value),
+                    points(errors)
+                );
+            }
         }
+    }
+    for cell in &result.cells {
+        text += &beside(result, cell);
     }
     let first = result.variants.first().map(|first| inert(&first.name)).unwrap_or_default();
     let margin = short(100.0 * result.rounds.margin);
@@ -175,28 +187,39 @@ fn study(result: &VariantsResult) -> String {
         }
     }
     for cell in &result.cells {
-        let load = cell.loads.first().map(|load| full_name(*load, cell.distinction())).unwrap_or_default();
-        text.extend(longer(result, cell).map(|words| format!("\n{load}: {words}.\n")));
+        text += &beside(result, cell);
     }
     let first = result.variants.first().map(|first| inert(&first.name)).unwrap_or_default();
     let _ = writeln!(text, "\nIn and out: bytes of tensors a second. Ratios of the latency to that of {first}.");
     text
 }
 
+/// What there is to say beside the figures of a cell, a paragraph each.
+fn beside(result: &VariantsResult, cell: &Cell) -> String {
+    let load = cell.loads.first().map(|load| full_name(*load, cell.distinction())).unwrap_or_default();
+    let all = longer(result, cell).into_iter().chain(remarks(result, cell));
+    all.map(|words| format!("\n{load}: {}.\n", inert(&words))).collect()
+}
+
+/// A word for a change, which stands out where it is for the worse.
+fn direction(verdict: Direction) -> String {
+    if verdict == Direction::Worse { format!("**{verdict}**") } else { verdict.to_string() }
+}
+
 /// The cells of a latency's ratio.
 fn ratio(change: &FigureChange) -> String {
     let interval = change.interval.map(|interval| format!("{:.3} to {:.3}", interval.low, interval.high));
-    let word = if change.verdict == Direction::Worse { "**worse**".to_owned() } else { change.verdict.to_string() };
+    let word = direction(change.verdict);
     format!("| {:.3} | {} | {word} |", change.ratio, interval.unwrap_or_else(|| "not known".to_owned()))
 }
 
 /// The cells of a figure's change.
 fn changed(change: &FigureChange) -> String {
     let interval = change.interval.map(|interval| format!("{:.3} to {:.3}", interval.low, interval.high));
-    let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), change.verdict);
-    let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
+    let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), direction(change.verdict));
     let value = if change.figure.more_is_better() { rate(change.value) } else { time(change.value) };
-    format!(" {} | {value} | {:.3} | {interval} | {:.4} | {word} |", change.figure, change.ratio, change.p)
+    let name = variant_figure(change.figure);
+    format!(" {name} | {value} | {:.3} | {interval} | {:.4} | {word} |", change.ratio, change.p)
 }
 
 /// `12.3 ms ± 2 %`.
@@ -232,8 +255,7 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
         for figure in change.figures {
             let interval =
                 figure.interval.map(|interval| format!("{} to {}", signed(interval.low), signed(interval.high)));
-            let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
-            let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
+            let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), direction(figure.verdict));
             let figure_name = figure.figure_at.short();
             let _ = writeln!(text, "| {name} | {figure_name} | {} | {interval} | {word} |", signed(figure.ratio));
         }

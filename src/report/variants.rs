@@ -12,17 +12,16 @@ pub use ways::{Way, brief, latency_word, levels_of, longer, ways};
 use std::fmt::Write as _;
 
 use crate::level_name;
+use crate::lines::wrapped;
 use crate::number::{binary, significant};
 use crate::result::compare::Direction;
 use crate::result::rounds::{Figure, ServerPart};
-use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
+use crate::result::variants::{Bandwidth, Cell, Comparison, ErrorsChange, FigureChange, VariantsResult};
 use crate::shortened;
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::stdio::shown;
 use crate::terms::{MeasurementPlan, Order, Statistic};
 
-/// Columns of a table.
-const WIDTH: usize = 80;
 /// Columns that names of variants may take in a line of prose.
 const NAME: usize = 24;
 /// Columns of a row's name in the table of a matrix.
@@ -66,7 +65,9 @@ pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
         Some(_) => table(result, cell),
         None => result.comparisons(cell).iter().map(|comparison| block(result, cell, comparison)).collect(),
     };
-    text += &remarks(result, cell);
+    text.extend(
+        longer(result, cell).into_iter().chain(remarks(result, cell)).map(|words| wrapped(&format!("  {words}"))),
+    );
     text.push('\n');
     text
 }
@@ -121,14 +122,23 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
 }
 
 fn errors(comparison: &Comparison) -> String {
-    let Some(errors) = comparison.errors else { return String::new() };
-    let share = |share: f64| format!("{:.2}%", 100.0 * share);
-    let interval = errors.interval.map_or_else(
+    let Some(errors) = &comparison.errors else { return String::new() };
+    let [first, second] = [errors.reference, errors.value].map(share);
+    let interval = points(errors);
+    wrapped(&format!("  errors: {first} and {second}, 95% interval of the difference {interval}: {}", errors.verdict))
+}
+
+/// A share of requests that failed.
+pub fn share(share: f64) -> String {
+    format!("{:.2}%", 100.0 * share)
+}
+
+/// The interval of a difference of shares.
+pub fn points(errors: &ErrorsChange) -> String {
+    errors.interval.map_or_else(
         || "not known".to_owned(),
         |interval| format!("{:+.2} to {:+.2} points", 100.0 * interval.low, 100.0 * interval.high),
-    );
-    let [first, second] = [errors.reference, errors.value].map(share);
-    wrapped(&format!("  errors: {first} and {second}, 95% interval of the difference {interval}: {}", errors.verdict))
+    )
 }
 
 /// At how many starts of the servers a cell was measured, if at several.
@@ -203,48 +213,46 @@ fn bare(cell: &Cell) -> String {
     wrapped(&format!("  One bare copy of the inputs: {}{}", usec(bare.memcpy_ns), loopback.unwrap_or_default()))
 }
 
-/// Remarks beside the figures.
-fn remarks(result: &VariantsResult, cell: &Cell) -> String {
-    let mut text = longer(result, cell).map(|words| wrapped(&format!("  {words}"))).unwrap_or_default();
+/// What there is to say beside the figures of a cell: what failed, and which rounds do not count.
+pub fn remarks(result: &VariantsResult, cell: &Cell) -> Vec<String> {
+    let mut all = Vec::new();
     for number in 0..result.variants.len() {
         let (name, failed) = (name(result, number), cell.failures(number).hits);
         if failed > 0 {
-            text += &wrapped(&format!("  {name}: {failed} requests failed"));
+            all.push(format!("{name}: {failed} requests failed"));
         }
         let units = cell.rounds.iter().filter_map(|round| Some((round, round.units[number].as_ref()?)));
         let broken: Vec<_> = units.clone().filter_map(|(round, unit)| Some((round, unit.problem.as_ref()?))).collect();
         if let Some((round, problem)) = broken.first() {
             let count = if broken.len() > 1 { format!(" (and {} more)", broken.len() - 1) } else { String::new() };
             let problem = shown(problem);
-            let _ =
-                writeln!(text, "  {name}: failed in round {}{count}, which does not count: {problem}", round.number);
+            all.push(format!("{name}: failed in round {}{count}, which does not count: {problem}", round.number));
         }
-        let mut remarks = units.filter_map(|(_, unit)| unit.remark.as_ref());
-        if let Some(first) = remarks.next() {
-            let rounds = rounds_of(remarks.count() + 1);
-            text += &wrapped(&format!("  {name}: not as asked for in {rounds}: {}", shown(first)));
+        let mut unlike = units.filter_map(|(_, unit)| unit.remark.as_ref());
+        if let Some(first) = unlike.next() {
+            let rounds = rounds_of(unlike.count() + 1);
+            all.push(format!("{name}: not as asked for in {rounds}: {}", shown(first)));
         }
     }
     let disturbed = |aside: bool| {
         let rounds = cell.rounds.iter().filter(|round| round.set_aside == aside);
         rounds.filter(|round| round.units.iter().flatten().any(|unit| unit.disturbed)).count()
     };
-    let (aside, counted, all) = (disturbed(true), disturbed(false), cell.rounds.len());
+    let (aside, counted, rounds) = (disturbed(true), disturbed(false), cell.rounds.len());
     if aside > 0 {
-        text += &wrapped(&format!("  {aside} of {all} rounds were disturbed by others: set aside and replaced"));
+        all.push(format!("{aside} of {rounds} rounds were disturbed by others: set aside and replaced"));
     }
     if counted > 0 {
-        text += &wrapped(&format!(
-            "  {counted} of {all} rounds were disturbed by others, and count: that affects all variants alike"
-        ));
+        let words = "rounds were disturbed by others, and count: that affects all variants alike";
+        all.push(format!("{counted} of {rounds} {words}"));
     }
     for comparison in result.comparisons(cell).iter().filter(|comparison| comparison.order_matters()) {
         let t = comparison.order_effect_t.unwrap_or_default().abs();
         let variant = name(result, comparison.variant);
         let rule = "it matters which of the two is measured first; see docs/results.md";
-        text += &wrapped(&format!("  {variant}: {rule} (t = {t:.1})"));
+        all.push(format!("{variant}: {rule} (t = {t:.1})"));
     }
-    text
+    all
 }
 
 /// The name of a cell's level: the reference's, and the variant's if it differs.
@@ -315,31 +323,6 @@ pub fn p_value(p: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{}%", significant(100.0 * share))
-}
-
-/// Lines within the width; continuation lines are indented.
-pub(super) fn wrapped(text: &str) -> String {
-    let indent = text.len() - text.trim_start().len();
-    let (mut lines, mut line) = (String::new(), " ".repeat(indent));
-    let mut words = 0;
-    // Blanks within a line are kept: they align columns.
-    for word in text.trim_start().split(' ') {
-        let used = line.chars().count() + usize::from(words > 0) + word.chars().count();
-        if words > 0 && used > WIDTH {
-            lines.push_str(line.trim_end());
-            lines.push('\n');
-            line = " ".repeat(indent + 4);
-            words = 0;
-        }
-        if words > 0 {
-            line.push(' ');
-        }
-        line.push_str(word);
-        words += 1;
-    }
-    lines.push_str(line.trim_end());
-    lines.push('\n');
-    lines
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub type Signs<'a> = &'a [(&'a str, &'a str)];
 pub const THROUGHPUT: Signs<'_> = &[
     ("", "A point for each level; the arms of a cross are 95 % confidence intervals."),
     ("mark hollow", "Hollow points are levels that are not valid."),
-    ("\"knee ", "The ring is the knee: the level with the most throughput for its median latency."),
+    ("\"knee ", "The ring is the knee: the level with the most throughput for its latency."),
 ];
 /// Of tokens over load.
 pub const TOKENS: Signs<'_> = &[

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
-use crate::figures::{Shown, level, short};
 use crate::html::parts::whose;
 use crate::memory;
+use crate::pictures::{Shown, level, short};
 use crate::result::outcome::Outcome;
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;

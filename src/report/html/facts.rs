@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use crate::console::row;
-use crate::figures::{
-    MARGIN, Part, Shown, change as signed, draw, figure_name, full_name, level, parts, rate, short, time,
-};
 use crate::html::parts::{percent, whose};
 use crate::html::{figure, shares};
 use crate::model::statistics::CountedTime;
+use crate::pictures::{
+    MARGIN, Part, Shown, change as signed, draw, figure_name, full_name, level, parts, rate, short, time,
+};
 use crate::result::RunResult;
 use crate::result::compare::{Direction, changes, differences as unlike, reach};
 use crate::result::figures::{Figure, Group, rows};

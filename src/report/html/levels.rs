@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{level, rate, short, time};
 use crate::html::parts::percent;
+use crate::pictures::{level, rate, short, time};
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
@@ -209,8 +209,11 @@ pub fn verdicts(result: &RunResult) -> Markup {
     }
 }
 
-/// A sentence begins with a capital letter.
+/// A sentence begins with a capital letter, unless that is the name of a percentile.
 fn capital(words: &str) -> String {
+    if words.split(' ').next().is_some_and(|first| first.contains(|letter: char| letter.is_ascii_digit())) {
+        return words.to_owned();
+    }
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

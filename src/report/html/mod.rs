@@ -22,10 +22,10 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::error::{Error, Result};
-use crate::figures::{Shown, draw, letter, no_failures};
 use crate::html::captions::Signs;
 use crate::html::parts::{change_class, whose};
 use crate::partial::unwritten;
+use crate::pictures::{Shown, draw, letter, no_failures};
 use crate::result::RunResult;
 use crate::stdio::{note, shown};
 use crate::terms::{Picture, PictureFile};
@@ -151,7 +151,7 @@ impl Page<'_> {
     fn body(&self) -> Markup {
         html! {
             (comparison(self.results))
-            @for run in self.results { (variants::section(run)) }
+            @for number in 0..self.results.len() { (variants::section(self.results, number)) }
             @for (number, run) in self.results.iter().enumerate() {
                 @if run.result.periodic.is_some() { (whose(self.results, number)) (periodic::section(run.result)) }
             }

@@ -2,8 +2,10 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{Shown, letter, short};
+use crate::pictures::{Shown, letter, short};
 use crate::result::compare::Direction;
+use crate::result::variants::{Cell, VariantsResult};
+use crate::variants::{longer, remarks};
 
 /// A share in percent.
 pub fn percent(part: u64, all: u64) -> String {
@@ -23,4 +25,9 @@ pub fn change_class(verdict: Direction) -> &'static str {
         Direction::Undecided => "badge warn",
         Direction::Same => "badge",
     }
+}
+
+/// What there is to say beside the figures of a cell.
+pub fn beside(result: &VariantsResult, cell: &Cell) -> Markup {
+    html! { @for words in longer(result, cell).into_iter().chain(remarks(result, cell)) { p.note { (words) "." } } }
 }

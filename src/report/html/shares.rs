@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{Shown, level, short, time};
 use crate::html::parts::{percent, whose};
+use crate::pictures::{Shown, level, short, time};
 use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::sessions;
 use crate::stdio::shown;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{level, short, time};
+use crate::pictures::{level, short, time};
 use crate::result::RunResult;
 use crate::result::breakdown::{Breakdown, RequestStage, Source};
 use crate::result::cost::Cost;

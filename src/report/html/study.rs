@@ -3,13 +3,14 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{OverSize, of_rounds, over_size};
+use crate::html::parts::beside;
 use crate::html::{captions, change_class, figure};
 use crate::level_name;
 use crate::number::{bandwidth, binary, rate, time};
+use crate::pictures::{OverSize, of_rounds, over_size};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stdio::shown;
-use crate::variants::{Way, factor, interval, latency_word, levels_of, longer, ways};
+use crate::variants::{Way, factor, interval, latency_word, levels_of, ways};
 
 /// Whether it was measured with several sizes.
 pub fn has_sizes(result: &VariantsResult) -> bool {
@@ -75,7 +76,7 @@ fn one(result: &VariantsResult, cell: &Cell) -> Markup {
     let size = cell.size.map(|bytes| format!(", inputs of {}", binary(bytes))).unwrap_or_default();
     let content = html! {
         (rows(result, cell))
-        @if let Some(words) = longer(result, cell) { p.note { (words) "." } }
+        (beside(result, cell))
         @if let Some(drawn) = of_rounds(result, cell) { (figure(&drawn, captions::ROUNDS)) }
     };
     html! {

@@ -192,6 +192,41 @@ fn variants_have_the_names_and_units_of_other_tables() {
     assert!(body.contains("<th class=\"left\">mean latency</th>") && body.contains("as the run"), "{body}");
     assert!(body.contains(" infer/s</td>") && !body.contains("usec") && !body.contains("infer/sec"), "{body}");
     assert!(body.contains(">change from C API<") && body.contains("<a href=\"#variants\">Variants</a>"), "{body}");
+    assert!(!body.contains("class=\"whose\""), "it is the only one");
+    let both = text(&[("old", &result), ("new", &result)]);
+    for name in ["</span> old</p><p class=\"note\">8 rounds", "</span> new</p><p class=\"note\">8 rounds"] {
+        assert_eq!(both.matches(name).count(), 1, "{name}: {both}");
+    }
+}
+
+#[test]
+fn what_failed_of_variants_is_on_their_page_and_in_their_table() {
+    let mut result = plans::result(&plans::setup(), &[]);
+    let mut variants = crate::variants::sample::study(&[64]);
+    for round in &mut variants.cells[0].rounds {
+        round.units[1].as_mut().unwrap().failed = 50;
+    }
+    variants.cells[0].rounds[0].units[0].as_mut().unwrap().disturbed = true;
+    let said = ["C API + shared memory: 400 requests failed", "1 of 8 rounds were disturbed by others, and count"];
+    result.variants = Some(variants.clone());
+    let page = text(&[("r", &result)]);
+    assert!(said.iter().all(|words| page.contains(words)), "of a study: {page}");
+    variants.matrix = None;
+    result.variants = Some(variants);
+    let page = text(&[("r", &result)]);
+    assert!(said.iter().all(|words| page.contains(words)), "{page}");
+    assert!(page.contains("<th class=\"left\">errors</th><td>0.00%</td><td>9.09%</td>"), "{page}");
+    let table = crate::markdown::text(&[Shown::new("r", &result)], 0);
+    assert!(table.contains("| errors | 9.09% | – |") && table.contains("| **worse** |"), "{table}");
+    assert!(table.contains("c 1, 64 B: C API + shared memory: 400 requests failed."), "{table}");
+}
+
+#[test]
+fn a_percentile_keeps_its_name_where_a_sentence_begins_with_it() {
+    let few =
+        LevelSummary { verdict: Verdict::Invalid(vec![InvalidReason::TooFewSamples(90.0, 40, 64)]), ..level(1, 5) };
+    let page = text(&[("r", &plans::result(&plans::setup(), &[few]))]);
+    assert!(page.contains("<div>p90 needs 64 samples"), "{page}");
 }
 
 #[test]

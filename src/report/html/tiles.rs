@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{MARGIN, Shown, change, figure_name, letter, rate};
 use crate::full_level_name;
 use crate::html::Page;
 use crate::html::parts::percent;
+use crate::pictures::{MARGIN, Shown, change, figure_name, letter, rate};
 use crate::result::answer::{Answer, ReportedFigure};
 use crate::result::compare::{LevelChange, changes};
 use crate::result::figures::FigureAt;

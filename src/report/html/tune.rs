@@ -2,8 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::figures::{rate, short, time, tuned};
 use crate::html::{Shell, captions, embed, figure, headline};
+use crate::pictures::{rate, short, time, tuned};
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::stdio::shown;
 use crate::terms::asked;

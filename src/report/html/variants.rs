@@ -4,24 +4,27 @@ use std::slice;
 
 use maud::{Markup, html};
 
-use crate::figures::{Shown, draw, of_rounds, time, variant_figure};
+use crate::html::parts::{beside, whose};
 use crate::html::{captions, change_class, figure, study};
 use crate::level_name;
+use crate::pictures::{Shown, draw, of_rounds, time, variant_figure};
 use crate::result::Unit;
 use crate::result::rounds::Figure;
-use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::result::variants::{Cell, Comparison, ErrorsChange, FigureChange, VariantsResult};
 use crate::stdio::shown;
 use crate::terms::Picture;
-use crate::variants::{factor, interval, longer, p_value};
+use crate::variants::{factor, interval, p_value, points, share};
 
-/// The section; empty if the run had no variants.
-pub fn section(run: &Shown<'_>) -> Markup {
+/// The section of one of the results; empty if that run had no variants.
+pub fn section(results: &[Shown<'_>], number: usize) -> Markup {
+    let run = &results[number];
     let Some(result) = &run.result.variants else { return html! {} };
     let is_study = result.matrix.is_some();
     let rounds = result.cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         section id="variants" {
             (heading(is_study))
+            (whose(results, number))
             p.note { (rounds) " rounds, each of which measured every " @if is_study { "way" } @else { "variant" }
                 ". The first is the reference." }
             @if !is_study { (flags(result)) }
@@ -52,7 +55,7 @@ fn flags(result: &VariantsResult) -> Markup {
 fn level(result: &VariantsResult, cell: &Cell) -> Markup {
     html! {
         @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) }
-        @if let Some(words) = longer(result, cell) { p.note { (words) "." } }
+        (beside(result, cell))
         @if let Some(drawn) = of_rounds(result, cell) {
             (figure(&drawn, captions::ROUNDS))
         }
@@ -71,9 +74,12 @@ fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Marku
                 th.left { "figure" } th { (name(0)) } th { (name(comparison.variant)) } th { "ratio" } th { "95 % interval" } th { "p" }
                 th.left { "verdict" }
             } }
-            tbody { @for figure in &comparison.figures { (row(figure)) } }
+            tbody {
+                @for figure in &comparison.figures { (row(figure)) }
+                @if let Some(errors) = &comparison.errors { (failed(errors)) }
+            }
         } }
-        p.note { (comparison.rounds) " rounds count, " (comparison.disturbed) " of them disturbed." }
+        p.note { (comparison.rounds) " rounds count." }
     }
 }
 
@@ -90,5 +96,15 @@ fn row(figure: &FigureChange) -> Markup {
         @for value in [figure.reference, figure.value] { td { (show(figure.figure, value)) } }
         td { (factor(figure.ratio)) } td { (interval(figure.interval)) } td { (p_value(figure.p)) }
         td.left { span class=(change_class(figure.verdict)) { (figure.verdict) } }
+    } }
+}
+
+/// The shares of requests that failed.
+fn failed(errors: &ErrorsChange) -> Markup {
+    html! { tr {
+        th.left { "errors" }
+        @for value in [errors.reference, errors.value] { td { (share(value)) } }
+        td { "–" } td { (points(errors)) } td { "–" }
+        td.left { span class=(change_class(errors.verdict)) { (errors.verdict) } }
     } }
 }

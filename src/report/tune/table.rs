@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::headline;
+use crate::lines::{self, WIDTH};
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::shortened;
 use crate::significant;
 use crate::terms::asked;
 
-/// Columns of a line.
-const WIDTH: usize = 80;
 /// Width of a line beside settings, including the longest verdict.
 const FIGURES: usize = 46;
 /// Width of the column of the requests outstanding.
@@ -204,25 +203,10 @@ fn line(text: &str) -> String {
     format!("{}\n", shortened::beginning(text.trim_end(), WIDTH))
 }
 
-/// Text in lines of 80 columns, each indented.
+/// A sentence in lines, each indented.
 fn wrapped(text: &str, indent: usize) -> String {
-    let mut lines = String::new();
-    let mut current = " ".repeat(indent);
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && current.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push_str(&current);
-            lines.push('\n');
-            current = " ".repeat(indent + 2);
-            empty = true;
-        }
-        if !empty {
-            current.push(' ');
-        }
-        current.push_str(word);
-        empty = false;
-    }
-    lines + &current + "\n"
+    let words: Vec<&str> = text.split_whitespace().collect();
+    lines::item(&(" ".repeat(indent) + &words.join(" ")))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tables and rows of variants.
 
 use super::*;
+use crate::lines::WIDTH;
 use crate::result::bare::BareCopies;
 use crate::result::rounds::{Round, Unit, Value};
 use crate::result::summary::LevelLoad;
@@ -151,6 +152,19 @@ fn rounds_are_in_a_file_beside() {
     let all = super::files(std::path::Path::new("out.csv"), &result);
     assert!(all.iter().all(|(_, table)| table[1][1] == "67108864"), "{:?}", all[0].1[1]);
     assert_eq!(super::files(std::path::Path::new("/dev/null"), &result).len(), 1);
+}
+
+#[test]
+fn columns_are_those_of_all_variants() {
+    let mut result = result(["a", "b"], &WORSE, None);
+    let queue = Value { figure: Figure::Server(ServerPart::ServerQueue), value: 9e3 };
+    for round in &mut result.cells[0].rounds {
+        round.units[0] = Some(Unit::failed("Connection refused"));
+        round.units[1].as_mut().unwrap().values.push(queue);
+    }
+    let table = rows::rows(&result);
+    let column = table[0].iter().position(|title| title == "Server Queue").expect("the reference alone has none");
+    assert_eq!((table[1][column].as_str(), table[2][column].as_str()), ("", "9"));
 }
 
 #[test]

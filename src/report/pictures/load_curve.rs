@@ -6,8 +6,8 @@ use crate::draw::{
     Anchor, Arms, Axis, Frame, Labels, Mark, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, near, of_kind,
     picture, spread,
 };
-use crate::figures::common::{Legend, Shown, figure_name, letter, level, with_requests};
 use crate::number::{rate, time};
+use crate::pictures::common::{Legend, Shown, figure_name, letter, level, with_requests};
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
@@ -66,7 +66,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         (axes(&FRAME, &horizontal, &upright))
         @for limit in &limits { (threshold(&mut labels, y, limit)) }
         @for curve in &curves { (draw_curve(curve, scales)) }
-        @if let [_] = shown { (ring(&curves, scales)) }
+        @if let [run] = shown { (ring(run.result, &curves, scales)) }
         (names(&curves, scales))
         (level_names(&mut labels, named_curves(&curves, shown.len()), scales))
         (legend.below(HEIGHT))
@@ -176,14 +176,24 @@ fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
     }
 }
 
-/// The knee of a line whose levels follow from each other; that of a sweep of rates is reported beside its saturation.
-fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
-    answer::knee(&curve.levels, curve.statistic).filter(|_| curve.joined).map(|knee| knee.level)
+/// The knee of levels that follow from each other, as the answer has it: by the latency that the run is judged by, among the levels
+/// that the server kept up with. A range that ends before it bends has none yet, and that of a sweep of rates is reported
+/// beside its saturation.
+fn knee(result: &RunResult) -> Option<&LevelSummary> {
+    let measured: Vec<&LevelSummary> = with_requests(result).into_iter().map(|(_, level)| level).collect();
+    let is_kept = |level: &&LevelSummary| {
+        !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
+    };
+    let kept: Vec<&LevelSummary> = measured.iter().copied().filter(is_kept).collect();
+    let among = if kept.is_empty() { &measured } else { &kept };
+    let found = answer::knee(among, result.setup.measurement.key_latency())?.level;
+    let is_bent = measured.iter().any(|level| level.load.number() > found.load.number());
+    (is_bent && result.setup.mode.stages().is_empty()).then_some(found)
 }
 
-/// A ring around the knee of the first line, on all lines.
-fn ring(curves: &[Curve<'_>], scales: Scales) -> Markup {
-    let Some(knee) = curves.first().and_then(knee) else { return html! {} };
+/// A ring around the knee, on all lines.
+fn ring(result: &RunResult, curves: &[Curve<'_>], scales: Scales) -> Markup {
+    let Some(knee) = knee(result) else { return html! {} };
     let colour = of_kind(5);
     html! { @for curve in curves {
         @let (at, up) = curve.position(knee, scales);
@@ -246,6 +256,7 @@ fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Mar
 mod tests {
     use super::*;
     use crate::draw::BEYOND;
+    use crate::level_name;
     use crate::result::setup::sample as plans;
     use crate::result::summary::{LevelLoad, sample};
     use crate::stats::Interval;
@@ -323,15 +334,23 @@ mod tests {
         let level =
             |load: u32, requests: u64, ms: u64| sample::level(LevelLoad::Concurrency(load), requests, ms * 1_000_000);
         let levels = [level(1, 100, 10), level(2, 200, 10), level(3, 300, 10), level(4, 300, 14), level(8, 300, 27)];
-        let curve = |levels: &'static [LevelSummary], joined: bool| Curve {
-            name: String::new(),
-            statistic: Statistic::Percentile(50.0),
-            number: 0,
-            joined,
-            levels: levels.iter().collect(),
+        let found = |levels: &[LevelSummary]| {
+            let result = plans::result(&plans::setup(), levels);
+            let ringed = knee(&result).map(|level| level_name(level.load));
+            let words = result.answer().unwrap().words;
+            let named = words.strip_prefix("Knee: ").and_then(|words| words.split_once(" at ")?.1.split_once(" ("));
+            assert_eq!(ringed, named.map(|(name, _)| name.to_owned()), "as the answer has it: {words}");
+            assert_eq!(draw(&[Shown::new("a", &result)]).unwrap().into_string().contains("\"knee "), ringed.is_some());
+            ringed
         };
-        let levels: &'static [LevelSummary] = Box::leak(Box::new(levels));
-        assert_eq!(knee(&curve(levels, true)).map(|level| level.load), Some(LevelLoad::Concurrency(3)));
-        assert!(knee(&curve(levels, false)).is_none() && knee(&curve(&levels[..2], true)).is_none());
+        assert_eq!(found(&levels).as_deref(), Some("concurrency 3"));
+        assert_eq!(found(&levels[..3]), None, "more load would tell where it bends");
+        assert_eq!(found(&levels[..2]), None);
+        // Its mean, by which it is judged, is worse than its median.
+        let mut wide = levels.clone();
+        wide[2].client.latency = sample::distribution(200, 10_000_000);
+        wide[2].client.latency.histogram.record_n(200_000_000, 100).unwrap();
+        wide[2].client.latency.sum_ns += 100 * 200_000_000;
+        assert_eq!(found(&wide).as_deref(), Some("concurrency 4"));
     }
 }

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use crate::draw::{Anchor, Axis, Frame, HEAT, Scale, axes, dim, n, picture};
-use crate::figures::common::Shown;
-use crate::figures::time_axis::TimeAxis;
 use crate::number::{short, time};
+use crate::pictures::common::Shown;
+use crate::pictures::time_axis::TimeAxis;
 use crate::result::timeline::lower_edge_ns;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 516.0, height: 240.0 };

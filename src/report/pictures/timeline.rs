@@ -6,9 +6,9 @@ use crate::draw::{
     Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, Scales, axes, coloured, grid, n, peaks, picture, spread,
     step_path,
 };
-use crate::figures::common::Shown;
-use crate::figures::time_axis::TimeAxis;
 use crate::number::{rate, time};
+use crate::pictures::common::Shown;
+use crate::pictures::time_axis::TimeAxis;
 use crate::result::summary::{LevelLoad, LevelSummary};
 
 /// The first band.

@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 
 use crate::draw::{Anchor, Arms, Axis, Frame, Mark, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::figures::common::{Shown, figure_name, full_name, letter};
 use crate::number::short;
+use crate::pictures::common::{Shown, figure_name, full_name, letter};
 use crate::result::Unit;
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::figures::FigureAt;
@@ -209,7 +209,7 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::{change, draw, percent};
-    use crate::figures::common::Shown;
+    use crate::pictures::common::Shown;
     use crate::result::RunResult;
     use crate::result::setup::sample as plans;
     use crate::result::summary::{LevelLoad, sample as levels};

@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use crate::draw::{
     Anchor, Arms, Axis, Frame, Mark, Polyline, Scale, Tick, axes, coloured, dim, grid, n, of_kind, picture, spread,
 };
-use crate::figures::common::variant_figure;
 use crate::number::{rate, short, time};
+use crate::pictures::common::variant_figure;
 use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::shortened;

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use crate::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
-use crate::figures::common::{Shown, chosen, level, with_requests};
 use crate::number::time;
+use crate::pictures::common::{Shown, chosen, level, with_requests};
 use crate::result::Setup;
 use crate::result::summary::{LevelSummary, ServerSummary};
 

@@ -8,8 +8,8 @@ use crate::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, Tick, WIDTH, axes, coloured, dash, dim, n,
     of_kind, of_order, picture, spread,
 };
-use crate::figures::common::{Legend, MAX_LEVELS, Shown, chosen, letter, level, with_requests};
 use crate::number::time;
+use crate::pictures::common::{Legend, MAX_LEVELS, Shown, chosen, letter, level, with_requests};
 use crate::result::summary::{Distribution, LevelSummary};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };

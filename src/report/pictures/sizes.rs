@@ -52,7 +52,9 @@ struct Point {
 pub fn draw(result: &VariantsResult, level: usize, quantity: OverSize) -> Option<Markup> {
     result.matrix.as_ref()?;
     let load = *levels_of(result).get(level)?;
-    let cells: Vec<&Cell> = result.cells.iter().filter(|cell| cell.loads.first() == Some(&load)).collect();
+    let mut cells: Vec<&Cell> = result.cells.iter().filter(|cell| cell.loads.first() == Some(&load)).collect();
+    // They were measured in the order in which they were asked for.
+    cells.sort_by_key(|cell| cell.size);
     let lines: Vec<Line> = ways(result, &cells, quantity).into_iter().chain(bounds(&cells, quantity)).collect();
     let mut sizes: Vec<u64> = cells.iter().filter_map(|cell| cell.size).collect();
     sizes.dedup();
@@ -219,6 +221,8 @@ mod tests {
         assert!(draw(&study, 1, OverSize::Bandwidth).is_none(), "there is one level");
         study.cells.truncate(1);
         assert!(draw(&study, 0, OverSize::Latency).is_none(), "one size is no line");
+        let drawn = |sizes: &[u64]| draw(&sample::study(sizes), 0, OverSize::Latency).map(Markup::into_string);
+        assert_eq!(drawn(&[1 << 20, 64, 4096]), drawn(&[64, 4096, 1 << 20]), "in whatever order they were asked for");
     }
 
     #[test]

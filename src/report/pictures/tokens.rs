@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use crate::draw::{
     Anchor, Axis, Colour, Frame, Labels, Mark, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
-use crate::figures::common::{Legend, Shown, letter, level, with_requests};
 use crate::number::{rate, short, time};
+use crate::pictures::common::{Legend, Shown, letter, level, with_requests};
 use crate::result::RunResult;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;

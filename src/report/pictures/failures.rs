@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use crate::backend::InferError;
 use crate::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
-use crate::figures::common::Shown;
-use crate::figures::time_axis::TimeAxis;
 use crate::number::{rate, short};
+use crate::pictures::common::Shown;
+use crate::pictures::time_axis::TimeAxis;
 use crate::result::summary::LevelSummary;
 use crate::result::timeline::Slice;
 use crate::shortened;

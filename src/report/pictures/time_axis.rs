@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use crate::clock::Stamp;
 use crate::draw::{Anchor, Frame, Labels, Scale, Spot, dim, n};
-use crate::figures::common::{Shown, level};
 use crate::number::short;
+use crate::pictures::common::{Shown, level};
 use crate::result::summary::LevelSummary;
 
 /// A run's time, in seconds from its beginning.
