@@ -3,6 +3,8 @@
 Run by scripts/check-package in an environment where the wheel is installed.
 """
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -12,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import triton_bench
-from triton_bench._run import words
+from triton_bench._run import _call, words
 
 SERVER = os.environ["TRITON_SERVER_DIRECTORY"]
 MODELS = os.environ["DEMO_MODELS"]
@@ -86,6 +88,9 @@ class Run(unittest.TestCase):
         self.assertIn("infer/s", result.answer.words)
         self.assertIn(result.answer.words, " ".join(result.report.split()))
         self.assertEqual(list(frame["errors"]), [0, 0], "every figure of the catalogue is a column")
+        for figure in ("throughput", "mean", "p99"):
+            low, high = frame[f"{figure}_low"].dropna(), frame[f"{figure}_high"].dropna()
+            self.assertTrue((low <= frame[figure][low.index]).all() and (high >= frame[figure][high.index]).all(), figure)
 
     def test_a_frame_has_rows_of_variants_and_rounds(self):
         result = measure(matrix="memory", rounds=2, percentile=50, on_disturbance="ignore")
@@ -120,6 +125,20 @@ class Run(unittest.TestCase):
     def test_a_program_that_takes_too_long_ends(self):
         with self.assertRaises(subprocess.TimeoutExpired):
             measure(request_count=2_000_000_000, timeout=3)
+
+    def test_what_the_program_says_is_shown_while_it_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            heard = Path(folder) / "heard"
+
+            class Screen(io.StringIO):
+                def write(self, text):
+                    heard.touch()
+                    return super().write(text)
+
+            script = f"echo level 1 >&2; until [ -e {heard} ]; do sleep 0.05; done; echo report; exit 2"
+            with contextlib.redirect_stderr(Screen()) as screen:
+                ended = _call(["sh", "-c", script], 60)
+            self.assertEqual((ended, screen.getvalue()), ((2, "report\n", "level 1\n"), "level 1\n"))
 
     def test_keywords_are_flags(self):
         line = words({"i": "grpc", "async": True, "H": ["a:b", "c:d"], "request_count": 5, "cpus": None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ Row = dict[str, Any]
 KINDS = ("levels", "cells", "rounds", "servers")
 #: Figures of variants that the catalogue does not have, with times in nanoseconds.
 _SERVER = ("server_queue", "server_compute")
+#: The end of a key that is of a mean or a percentile, as of all times.
+_POINT = re.compile(r"(^|_)(avg|p[0-9.]+)$")
 
 
 def rows(result: Result, of: str | None) -> list[Row]:
@@ -44,6 +47,11 @@ def of_level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
         row.update({f"p{q:g}": value for q, value in level.latency.percentiles.items()})
     for key, value in _figures(level.figures, catalogue).items():
         row.setdefault(key, value)
+    for estimate in level.raw["intervals"]:
+        name, scale = _name(estimate["of"])
+        interval = estimate.get("interval") or {}
+        for end in ("low", "high"):
+            row[f"{name}_{end}"] = interval[end] * scale if interval else None
     return row
 
 
@@ -59,8 +67,11 @@ def _servers(level: Level, addresses: list[str]) -> Iterator[Row]:
         if latency and latency["count"]:
             row["mean"] = latency["mean_ns"] / 1e9
             row.update({f"p{q}": value / 1e9 for q, value in latency["percentiles_ns"].items()})
-        # Of its metrics, which `--collect-metrics` reads, those that are one number.
+        # Of its metrics, which `--collect-metrics` reads, those that are one number, and the load of language models.
         row.update({key: value for key, value in host.items() if isinstance(value, (int, float))})
+        for key, values in (host.get("load") or {}).items():
+            if values:
+                row.update({key: values["mean"], f"{key}_max": values["max"]})
         yield row
 
 
@@ -117,13 +128,24 @@ def _rounds(variants: Mapping[str, Any]) -> Iterator[Row]:
                 row["counts"] = not measured["set_aside"] and unit["problem"] is None
                 row.update({key: unit[key] for key in ("requests", "failed", "disturbed", "problem")})
                 row.update(_value(value["of"], value["value"]) for value in unit["values"])
+                # Figures that requirements are about, which the catalogue need not have: only times have points.
+                for each in unit.get("named", []):
+                    key, value = each["key"], each["value"]
+                    if value is not None:
+                        row.setdefault("mean" if key == "avg" else key, value / 1e9 if _POINT.search(key) else value)
                 yield row
 
 
 def _value(of: Any, value: float) -> tuple[str, float]:
+    name, scale = _name(of)
+    return name, value * scale
+
+
+def _name(of: Any) -> tuple[str, float]:
+    """The column of a statistic, and what makes its value one: times are in nanoseconds in files."""
     if isinstance(of, dict):
-        return f"p{of['percentile']:g}", value / 1e9
-    return ("throughput", value) if of == "throughput" else ({"mean_latency": "mean"}.get(of, of), value / 1e9)
+        return f"p{of['percentile']:g}", 1e-9
+    return ("throughput", 1.0) if of == "throughput" else ({"mean_latency": "mean"}.get(of, of), 1e-9)
 
 
 def candidates(raw: Mapping[str, Any]) -> list[Row]:

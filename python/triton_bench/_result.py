@@ -57,6 +57,11 @@ class Figure:
     #: What it is, in a sentence.
     meaning: str
 
+    @classmethod
+    def _of(cls, raw: Mapping[str, Any]) -> Figure:
+        # Later programs may say more of it.
+        return cls(raw["key"], raw["unit"], raw["title"], raw["meaning"])
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -166,7 +171,8 @@ class Result:
     report: str = field(default="", repr=False)
 
     def to_dataframe(self, rows: str | None = None) -> pandas.DataFrame:
-        """A row for each level or stage, with every figure of ``catalogue``; times in seconds. Needs pandas.
+        """A row for each level or stage, with every figure of ``catalogue``; times in seconds. Columns that end in ``_low`` and
+        ``_high`` are the ends of 95 % intervals, empty where they are not known. Needs pandas.
 
         Of variants (``--variant``, ``--matrix``) a row for each at each level and size, ``rows="cells"``, or, with
         ``rows="rounds"``, for each in each round. Of several servers (``-u`` twice) a row for each at each level,
@@ -246,7 +252,7 @@ def parse(text: str, name: str) -> Result:
                 exit_code=raw["exit_code"],
                 raw=raw,
                 answer=Answer._of(raw["answer"]) if raw.get("answer") else None,
-                catalogue={row["key"]: Figure(**row) for row in raw.get("catalogue", [])},
+                catalogue={row["key"]: Figure._of(row) for row in raw.get("catalogue", [])},
             )
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{name} is no file of --summary-file: {error!r}") from None

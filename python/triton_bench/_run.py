@@ -10,8 +10,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 from pathlib import Path
-from typing import Iterable, Union
+from typing import IO, Iterable, Union
 
 from ._result import Result, parse
 
@@ -76,7 +77,7 @@ def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
 def run(model: str | None = None, *, timeout: float | None = None, **flags: Value | Iterable[Value]) -> Result:
     """Measures, and returns what came of it.
 
-    The keywords are the program's flags. Standard error goes where this process' goes. With ``resume="run.json"`` that file is
+    The keywords are the program's flags. Standard error goes where this process' goes, as it comes. With ``resume="run.json"`` that file is
     written back unless ``summary_file`` names another. A run that missed a requirement or did not
     become stable is a result; its ``exit_code`` says so. After ``timeout`` seconds the program is ended.
 
@@ -91,7 +92,6 @@ def run(model: str | None = None, *, timeout: float | None = None, **flags: Valu
         before = _written(file)
         line = [program(), *words(flags), "--summary-file", str(file)]
         code, report, said = _call(line, timeout)
-        sys.stderr.write(said)
         # A run that could not write one of its other files, or was interrupted, has a result for all that.
         if _written(file) == before:
             last = said.strip().splitlines()[-1:] or [f"triton-bench ended with {code} and measured nothing"]
@@ -101,14 +101,19 @@ def run(model: str | None = None, *, timeout: float | None = None, **flags: Valu
 
 
 def _call(line: list[str], timeout: float | None) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a program. One that takes too long is interrupted, so that it leaves no server
-    and no shared memory behind, and killed only where that does not help."""
+    """Exit code, standard output and standard error of a program, of which the last is also shown as it comes. One that takes too long
+    is interrupted, so that it leaves no server and no shared memory behind, and killed only where that does not help."""
     # In a session of its own, because a terminal's Ctrl-C would reach it beside ours, and two interrupts mean to leave at once.
     child = subprocess.Popen(
         line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
+    said: list[str] = []
+    listener = threading.Thread(target=_pass_on, args=(child.stderr, said), daemon=True)
+    # The listener has it; `communicate` would keep it until the end.
+    child.stderr = None
+    listener.start()
     try:
-        said = child.communicate(timeout=timeout)
+        report, _ = child.communicate(timeout=timeout)
     except BaseException:
         child.send_signal(signal.SIGINT)
         try:
@@ -117,8 +122,18 @@ def _call(line: list[str], timeout: float | None) -> tuple[int, str, str]:
             child.kill()
             child.communicate()
         raise
-    report, errors = (text.decode("utf-8", "replace") for text in said)
-    return child.returncode, report, errors
+    finally:
+        listener.join(ENDS_WITHIN)
+    return child.returncode, report.decode("utf-8", "replace"), "".join(said)
+
+
+def _pass_on(stream: IO[bytes], said: list[str]) -> None:
+    """Shows what comes, line by line, and keeps it."""
+    with stream:
+        for line in stream:
+            said.append(line.decode("utf-8", "replace"))
+            sys.stderr.write(said[-1])
+            sys.stderr.flush()
 
 
 def _written(file: Path) -> int | None:

@@ -134,12 +134,12 @@ fn every_command_shown_is_one_that_the_program_takes() {
 
 /// `scripts/refresh-docs` on a page of this test, with a program that answers with `output`: whether every line was found,
 /// the page afterwards, and what was said.
-fn refreshed(output: &str, flags: &[&str]) -> (bool, String, String) {
+fn refreshed(shown: &str, output: &str, flags: &[&str]) -> (bool, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let (program, page) = (folder.path().join("triton-bench"), folder.path().join("page.md"));
     fs::write(&program, format!("#!/bin/sh\ncat <<'END'\n{output}END\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(&page, SHOWN).unwrap();
+    fs::write(&page, shown).unwrap();
     let mut refresh = Command::new(root().join("scripts/refresh-docs"));
     refresh.arg("--folder").arg(folder.path()).arg("--programs").arg(folder.path()).arg("--page").arg(&page);
     let ended = refresh.args(flags).output().unwrap();
@@ -153,12 +153,45 @@ const SHOWN: &str = "Before.\n\n```\n$ triton-bench -m mlp \\\n    -p 100\n...\n
 fn shown_outputs_are_refreshed_and_those_of_another_shape_are_told() {
     let today =
         "Header\n  p99 latency: 31 usec\n\nConcurrency: 1, throughput: 6 infer/sec, latency 7 usec [unstable]\nMore\n";
-    let (whole, page, message) = refreshed(today, &[]);
+    let (whole, page, message) = refreshed(SHOWN, today, &[]);
     let expected = SHOWN.replace(": 20 usec", ": 31 usec").replace("5.5", "6").replace("192 usec", "7 usec [unstable]");
     assert_eq!((whole, page), (true, expected), "{message}");
-    let (whole, page, _) = refreshed(today, &["--check"]);
+    let (whole, page, _) = refreshed(SHOWN, today, &["--check"]);
     assert_eq!((whole, page.as_str()), (true, SHOWN), "nothing is written");
-    let (whole, _, message) = refreshed(&today.replace("p99 latency:", "p99:"), &["--check"]);
+    let (whole, _, message) = refreshed(SHOWN, &today.replace("p99 latency:", "p99:"), &["--check"]);
     assert!(!whole && message.contains("no line of the output has the shape of:   p99 latency: 20 usec"), "{message}");
     assert!(message.contains("1 blocks, 1 lines out of date"), "{message}");
+}
+
+#[test]
+fn figures_are_those_of_the_level_and_the_percentile_that_are_shown() {
+    let block = |load: u32, figures: [u32; 2], remark: &str| {
+        let [p90, p99] = figures.map(|usec| format!("{usec} usec"));
+        format!("Request concurrency: {load}\n  p90 latency: {p90}\n  p99 latency: {p99}\n  Verdict: valid{remark}\n")
+    };
+    let busy = ", while other processes used 43% of the processors";
+    let today = block(1, [11, 12], busy) + &block(4, [41, 42], busy);
+    let shown = |figure: u32| {
+        let lines = format!("Request concurrency: 4\n  p99 latency: {figure} usec\n  Verdict: valid\n");
+        format!("```\n$ triton-bench -m mlp\n...\n{lines}```\n")
+    };
+    let (whole, page, message) = refreshed(&shown(7), &today, &[]);
+    assert_eq!((whole, page), (true, shown(42)), "{message}");
+}
+
+#[test]
+fn sentences_are_refreshed_wherever_their_lines_are_broken() {
+    let shown = "```\n./scripts/quickstart\ntriton-bench -m mlp\n```\n\n```\n...\n  p99 latency: 20 usec\n\n\
+        Knee: 9829 infer/s at concurrency 4 (p95 510 to 525 usec); as far as is known it\n    \
+        may be anywhere from concurrency 4 to concurrency 8\n```\n";
+    let longer = "Knee: 19829.5 infer/s at concurrency 4 (p95 1510 to 1525 usec); as far as is\n    \
+        known it may be anywhere from concurrency 4 to concurrency 8\n";
+    let (whole, page, message) = refreshed(shown, &format!("  p99 latency: 31 usec\n\n{longer}"), &[]);
+    assert!(whole && page.contains(longer) && page.contains(": 31 usec"), "{page}{message}");
+    let (whole, page, _) =
+        refreshed(shown, &format!("  p99 latency: 31 usec\n\n{}", longer.replace("anywhere", "any")), &[]);
+    assert!(
+        !whole && page.contains("9829 infer/s at concurrency 4 (p95 510"),
+        "other words are another sentence: {page}"
+    );
 }
