@@ -237,8 +237,12 @@ fn read_tls(
         if let Err(error) = session.process_new_packets() {
             *is_broken = true;
             return match session.reader().read(buffer) {
-                // What came before is whole. The session keeps its error for the next read, which must not wait for more.
-                Ok(count) if count > 0 => socket.shutdown(Shutdown::Read).map(|()| count),
+                // What came before is whole. The session keeps its error for the next read, which must not wait for more; where the
+                // socket is disconnected already, it does not.
+                Ok(count) if count > 0 => {
+                    let _ = socket.shutdown(Shutdown::Read);
+                    Ok(count)
+                }
                 _ => Err(io::Error::new(ErrorKind::InvalidData, error)),
             };
         }

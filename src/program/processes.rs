@@ -131,7 +131,7 @@ pub struct Leftovers {
 
 /// Removes what runs have left that were killed: shared memory, and processes that wait for a server that is gone.
 pub fn remove_leftovers() -> Leftovers {
-    let is_dead = |pid: &i32| Pid::from_raw(*pid).is_some_and(|pid| processes::find(pid).is_none());
+    let is_dead = |pid: &i32| Pid::from_raw(*pid).is_some_and(processes::has_ended);
     let entries = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let dead: Vec<(i32, String)> = named.filter_map(|name| Some((shm::owner(&name).filter(is_dead)?, name))).collect();

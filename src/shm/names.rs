@@ -38,16 +38,19 @@ pub fn own_prefix() -> String {
 pub fn owner(name: &str) -> Option<i32> {
     let mut parts = name.strip_prefix(PROGRAM)?.splitn(3, '-');
     let (pid, space) = (parts.next()?.parse().ok()?, parts.next()?);
-    parts.next().filter(|_| space == namespace()).map(|_| pid)
+    parts.next().filter(|_| space == namespace() && space != UNKNOWN).map(|_| pid)
 }
 
-/// The namespace of process numbers; 0 if the system does not tell.
+/// The namespace where the system does not tell: two of them may be different ones.
+const UNKNOWN: &str = "0";
+
+/// The namespace of process numbers.
 fn namespace() -> &'static str {
     static NAMESPACE: OnceLock<String> = OnceLock::new();
     NAMESPACE.get_or_init(|| {
         let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-        if digits.is_empty() { "0".to_owned() } else { digits }
+        if digits.is_empty() { UNKNOWN.to_owned() } else { digits }
     })
 }
 

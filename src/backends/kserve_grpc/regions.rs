@@ -45,10 +45,13 @@ impl RegionCalls for Control {
 
     fn listed(&self) -> Result<Vec<ListedRegion>, InferError> {
         // Without a name, they are all.
-        let RegionsKnown { regions } = self.call("SystemSharedMemoryStatus", &Empty {}, SAMPLE_LIMIT)?;
-        let listed = regions.into_values().map(|RegionStatus { name, key }| ListedRegion { name, key });
-        Ok(listed.collect())
+        self.call("SystemSharedMemoryStatus", &Empty {}, SAMPLE_LIMIT).map(listed)
     }
+}
+
+/// The name in a region's status is only a copy of its key here, which a server may leave out.
+fn listed(RegionsKnown { regions }: RegionsKnown) -> Vec<ListedRegion> {
+    regions.into_iter().map(|(name, RegionStatus { key, .. })| ListedRegion { name, key }).collect()
 }
 
 /// The parameters that place a tensor in a region.
@@ -141,5 +144,17 @@ impl Outputs for PlacedOutputs<'_> {
             Some(Some(bytes)) => visitor(OutputView { bytes, ..output }),
             _ => visitor(output),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listed_region_has_the_name_that_it_is_listed_under() {
+        let status = RegionStatus { name: String::new(), key: "/k".to_owned() };
+        let regions = [("r".to_owned(), status)].into();
+        assert_eq!(listed(RegionsKnown { regions }), [ListedRegion { name: "r".to_owned(), key: "/k".to_owned() }]);
     }
 }

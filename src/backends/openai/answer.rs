@@ -116,7 +116,8 @@ impl Answer {
         self.calls.clear();
         self.message = None;
         self.content.clear();
-        self.stream = Stream::default();
+        let counts = std::mem::take(&mut self.stream.counts).cleared();
+        self.stream = Stream { counts, ..Stream::default() };
     }
 
     /// A piece of the body has arrived, for `total` bytes so far.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::backend::InputTokens;
-use crate::openai::usage::{Counts, Usage, number};
+use crate::openai::usage::{Counts, Usage, members, number};
 
 /// What a document says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,10 +121,14 @@ struct Document<'a> {
     #[serde(default, borrow)]
     generated_text: Option<&'a RawValue>,
     /// llama.cpp's counts of tokens, and Ollama's.
-    #[serde(default, borrow, alias = "eval_count")]
+    #[serde(default, borrow)]
     tokens_predicted: Option<&'a RawValue>,
-    #[serde(default, borrow, alias = "prompt_eval_count")]
+    #[serde(default, borrow)]
+    eval_count: Option<&'a RawValue>,
+    #[serde(default, borrow)]
     tokens_evaluated: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    prompt_eval_count: Option<&'a RawValue>,
     /// TGI's.
     #[serde(default, borrow)]
     details: Option<&'a RawValue>,
@@ -177,15 +181,16 @@ impl Document<'_> {
 
     /// Tokens under the names of services of other forms.
     fn other_counts(&self) -> Counts {
-        let counts = Counts::plain(self.tokens_predicted, self.tokens_evaluated);
+        let (tokens, input) =
+            (self.tokens_predicted.or(self.eval_count), self.tokens_evaluated.or(self.prompt_eval_count));
+        let counts = Counts::plain(tokens, input);
         let counts = counts.or(self.details.map_or_else(Counts::default, Counts::of_details));
         counts.or(self.meta_info.map_or_else(Counts::default, Counts::of_meta_info))
     }
 
     /// An event of Anthropic's messages: only deltas of content blocks carry output.
     fn message_event(&self, kind: &str) -> ParsedAnswer {
-        let delta = self.delta.and_then(|delta| serde_json::from_str::<Delta<'_>>(delta.get()).ok());
-        let delta = delta.unwrap_or_default();
+        let delta = self.delta.and_then(members::<Delta<'_>>).unwrap_or_default();
         // Others send pings, too.
         let typed = (kind != "ping").then_some(Typed::Messages);
         let mut parsed = ParsedAnswer { typed, ..ParsedAnswer::default() };
@@ -201,7 +206,7 @@ impl Document<'_> {
             }
             // What it says of the output, is before all of it.
             "message_start" => {
-                let message = self.message.and_then(|message| serde_json::from_str::<Response<'_>>(message.get()).ok());
+                let message = self.message.and_then(members::<Response<'_>>);
                 parsed.input =
                     message.and_then(|message| Usage::read(message.usage?)?.known_input()).unwrap_or_default();
             }
@@ -213,7 +218,7 @@ impl Document<'_> {
 
     /// An event `response.KIND` of OpenAI's Responses API: only deltas carry output.
     fn event(&self, kind: &str) -> ParsedAnswer {
-        let response = self.response.and_then(|response| serde_json::from_str::<Response<'_>>(response.get()).ok());
+        let response = self.response.and_then(members::<Response<'_>>);
         let usage = response.and_then(|response| response.usage);
         let size = if kind.ends_with(".delta") { size(self.delta) } else { 0 };
         ParsedAnswer {
@@ -481,7 +486,11 @@ mod tests {
             (r#"{"details":{"generated_tokens":2,"input_length":9}}"#, true, Some(2), Some(9)),
             (r#"{"response":"a","done":true,"prompt_eval_count":9,"eval_count":5}"#, true, Some(5), Some(9)),
             (r#"{"text":"a","meta_info":{"prompt_tokens":9,"completion_tokens":1}}"#, true, Some(1), Some(9)),
+            (r#"{"text":"a","tokens_predicted":5,"eval_count":6,"tokens_evaluated":9}"#, true, Some(5), Some(9)),
+            (r#"{"text":"a","eval_count":6,"tokens_evaluated":9,"prompt_eval_count":8}"#, true, Some(6), Some(9)),
             (r#"{"text":"a","meta_info":"none"}"#, true, None, None),
+            (r#"{"text":"a","meta_info":[1,9]}"#, true, None, None),
+            (r#"{"text":"a","details":[2,9]}"#, true, None, None),
             (r#"{"content":"","text":"a"}"#, true, None, None),
             (r#"{"content":[],"details":"none"}"#, true, None, None),
             (r#"{"content":{"parts":[]},"tokens_predicted":-1}"#, true, None, None),
@@ -540,7 +549,7 @@ mod tests {
         };
         let counts = |cached| InputTokens { all: Some(9), cached, by_tokenizer: false };
         assert_eq!(cached(r#"{"audio_tokens":1,"cached_tokens":4}"#), counts(Some(4)));
-        assert_eq!([cached("null"), cached("7"), cached(r#"{"cached_tokens":"4"}"#)], [counts(None); 3]);
+        assert_eq!([cached("null"), cached("[7]"), cached(r#"{"cached_tokens":"4"}"#)], [counts(None); 3]);
         let beside = parsed(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
         assert_eq!((beside.content, beside.tokens), (true, Some(0)));
         let embedding = parsed(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);

@@ -2,7 +2,10 @@
 //! wanted: a list of answers, or a stream whose events tell which text they are about. Each text counts its own tokens, and those of
 //! its prompt.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -12,7 +15,7 @@ use crate::openai::parsed_answer::ParsedAnswer;
 use crate::openai::usage::Counts;
 
 /// The most texts of an answer: each takes memory.
-const MOST: u64 = 1 << 16;
+const MOST: u64 = 1 << 12;
 
 /// Reads a document, which may be a list of answers.
 ///
@@ -27,30 +30,62 @@ pub(super) fn read(text: &[u8]) -> Result<ParsedAnswer, serde_json::Error> {
 
 /// What a list of answers says all together; `None` if it is a list of anything else.
 fn of_list(text: &[u8]) -> Option<ParsedAnswer> {
-    let items: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
-    let parsed = |item: &&RawValue| {
-        let is_object = item.get().starts_with('{');
-        is_object.then(|| ParsedAnswer::read(item.get().as_bytes()).ok()).flatten()
-    };
-    let answers: Vec<ParsedAnswer> = items.iter().map(parsed).collect::<Option<_>>()?;
-    let tokens = answers.iter().map(|answer| answer.tokens).sum::<Option<u64>>().filter(|_| !answers.is_empty());
-    Some(ParsedAnswer {
-        content: true,
-        size: text.len(),
-        tokens,
-        input: input_of(answers.iter().map(|answer| answer.input)),
-        several: answers.len() > 1,
-        ..ParsedAnswer::default()
-    })
+    let Total { texts, counts: Counts { tokens, input } } = serde_json::from_slice(text).ok()?;
+    Some(ParsedAnswer { content: true, size: text.len(), tokens, input, several: texts > 1, ..ParsedAnswer::default() })
 }
 
-/// The input tokens of several texts, as far as all of them tell.
-fn input_of(texts: impl ExactSizeIterator<Item = InputTokens> + Clone) -> InputTokens {
-    if texts.len() == 0 {
-        return InputTokens::default();
+/// What several texts count together, as far as all of them tell.
+#[derive(Default)]
+struct Total {
+    texts: u64,
+    counts: Counts,
+}
+
+impl Total {
+    fn add(&mut self, counts: Counts) {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+        let (before, more) = (self.counts.input, counts.input);
+        self.counts = match self.texts {
+            0 => counts,
+            _ => Counts {
+                tokens: sum(self.counts.tokens, counts.tokens),
+                input: InputTokens {
+                    all: sum(before.all, more.all),
+                    cached: sum(before.cached, more.cached),
+                    by_tokenizer: false,
+                },
+            },
+        };
+        self.texts += 1;
     }
-    let (all, cached) = (texts.clone().map(|input| input.all).sum(), texts.map(|input| input.cached).sum());
-    InputTokens { all, cached, by_tokenizer: false }
+}
+
+/// That of a list of answers. None of them is kept: a list has as many as its server likes.
+impl<'de> Deserialize<'de> for Total {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Answers;
+        impl<'de> Visitor<'de> for Answers {
+            type Value = Total;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of answers")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Total, A::Error> {
+                let mut total = Total::default();
+                while let Some(item) = list.next_element::<&RawValue>()? {
+                    if !item.get().starts_with('{') {
+                        return Err(A::Error::custom("it is none"));
+                    }
+                    let ParsedAnswer { tokens, input, .. } =
+                        ParsedAnswer::read(item.get().as_bytes()).map_err(A::Error::custom)?;
+                    total.add(Counts { tokens, input });
+                }
+                Ok(total)
+            }
+        }
+        deserializer.deserialize_seq(Answers)
+    }
 }
 
 /// What the texts of a stream have counted so far.
@@ -67,6 +102,12 @@ impl TextCounts {
         self.texts.is_empty()
     }
 
+    /// None, for the next answer, in the same memory.
+    pub(super) fn cleared(mut self) -> Self {
+        self.texts.clear();
+        Self { texts: self.texts, tokens: 0 }
+    }
+
     /// An event is about the text of that number. Returns the output tokens of all texts so far, if this one counts.
     ///
     /// # Errors
@@ -80,18 +121,23 @@ impl TextCounts {
         let before = self.texts[index];
         self.texts[index] = counts.or(before);
         let Some(tokens) = counts.tokens else { return Ok(None) };
-        self.tokens = (self.tokens + tokens).saturating_sub(before.tokens.unwrap_or(0));
+        self.tokens = self.tokens.saturating_add(tokens).saturating_sub(before.tokens.unwrap_or(0));
         Ok(Some(self.tokens))
     }
 
     /// The input tokens of all texts.
     pub(super) fn input(&self) -> InputTokens {
-        input_of(self.texts.iter().map(|counts| counts.input))
+        let mut total = Total::default();
+        self.texts.iter().for_each(|counts| total.add(*counts));
+        total.counts.input
     }
 }
 
 /// The input tokens of a request whose several texts have counted `input`: the samples of a prompt each count the same prompt.
 pub(super) fn of_prompts(input: InputTokens, request: &[u8]) -> InputTokens {
+    if input.all.or(input.cached).is_none() {
+        return input;
+    }
     let samples = samples(request);
     InputTokens {
         all: input.all.map(|all| all / samples),
@@ -136,6 +182,9 @@ mod tests {
         assert_eq!(of(&format!("[{},{{}}]", text(first))), Some((None, input(None, None), true)), "not all are known");
         assert_eq!(of(r#"[{"generated_text":"ab","details":{"generated_tokens":2}}]"#).unwrap().0, Some(2));
         assert_eq!(of("[]"), Some((None, input(None, None), false)));
+        let mut total = Total::default();
+        (0..3).for_each(|_| total.add(Counts { tokens: Some(u64::MAX / 2), input: input(u64::MAX, 1) }));
+        assert_eq!((total.counts.tokens, total.counts.input), (Some(u64::MAX), input(u64::MAX, 3)));
         for other in ["[1]", "[[{}]]", "{}", "[{}"] {
             assert_eq!(of(other), None, "{other}");
         }
@@ -155,7 +204,11 @@ mod tests {
         assert_eq!(all.note(1, counts(6, 9)), Ok(Some(9)));
         assert_eq!(all.note(1, Counts::default()), Ok(None));
         assert!(all.input() == input(16, None) && !all.is_empty());
-        assert!(all.note(u64::MAX, counts(1, 1)).is_err());
+        assert!(all.note(MOST, counts(1, 1)).is_err() && all.note(u64::MAX, counts(1, 1)).is_err());
+        let room = all.texts.capacity();
+        let mut all = all.cleared();
+        assert!(all.is_empty() && all.texts.capacity() == room);
+        assert_eq!(all.note(0, counts(3, 7)), Ok(Some(3)));
     }
 
     #[test]

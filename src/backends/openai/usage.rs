@@ -42,8 +42,7 @@ struct Details<'a> {
 impl<'a> Usage<'a> {
     /// What a server writes as its usage; `None` where that is something else.
     pub(super) fn read(text: &'a RawValue) -> Option<Self> {
-        // A list would be read as members without names.
-        serde_json::from_str(text.get()).ok().filter(|_| text.get().starts_with('{'))
+        members(text)
     }
 
     /// Output tokens.
@@ -65,7 +64,7 @@ impl<'a> Usage<'a> {
         // (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching); others count all under either name.
         let whole = |tokens: u64| tokens.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0));
         let details = self.prompt_tokens_details.or(self.input_tokens_details);
-        let details = details.and_then(|details| serde_json::from_str::<Details<'_>>(details.get()).ok());
+        let details = details.and_then(members::<Details<'_>>);
         InputTokens {
             all: match self.prompt_tokens {
                 Some(tokens) => number(tokens),
@@ -109,8 +108,8 @@ impl Counts {
             #[serde(default, borrow)]
             input_length: Option<&'a RawValue>,
         }
-        let details = serde_json::from_str::<Details<'_>>(details.get());
-        details.map_or_else(|_| Self::default(), |counts| Self::plain(counts.generated_tokens, counts.input_length))
+        let details = members::<Details<'_>>(details);
+        details.map_or_else(Self::default, |counts| Self::plain(counts.generated_tokens, counts.input_length))
     }
 
     /// Those in SGLang's `meta_info` of an answer, or of an event: there they are those so far.
@@ -124,7 +123,7 @@ impl Counts {
             #[serde(default, borrow)]
             cached_tokens: Option<&'a RawValue>,
         }
-        let Ok(counts) = serde_json::from_str::<MetaInfo<'_>>(meta_info.get()) else { return Self::default() };
+        let Some(counts) = members::<MetaInfo<'_>>(meta_info) else { return Self::default() };
         let Self { tokens, input } = Self::plain(counts.completion_tokens, counts.prompt_tokens);
         Self { tokens, input: InputTokens { cached: counts.cached_tokens.and_then(number), ..input } }
     }
@@ -133,6 +132,12 @@ impl Counts {
     pub(super) fn or(self, other: Self) -> Self {
         Self { tokens: self.tokens.or(other.tokens), input: self.input.or(other.input) }
     }
+}
+
+/// The members of an object; `None` of anything else. A list would be read as members without names.
+pub(super) fn members<'a, T: Deserialize<'a>>(text: &'a RawValue) -> Option<T> {
+    let text = text.get();
+    if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
 /// A whole number that a count of tokens may be, however it is written; none if a server writes something else there.

@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// A running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +28,23 @@ pub fn all() -> Vec<Process> {
 
 /// The process with that id, if it is running.
 pub fn find(pid: Pid) -> Option<Process> {
+    parse(&stat(pid)?, rustix::param::clock_ticks_per_second())
+}
+
+/// Whether it is certain that no process with that id is running: one that may not be seen, or only not now, may be.
+pub fn has_ended(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(Errno::SRCH) || stat(pid).is_some_and(|stat| is_over(&stat))
+}
+
+fn stat(pid: Pid) -> Option<String> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    parse(&String::from_utf8_lossy(&stat), rustix::param::clock_ticks_per_second())
+    Some(String::from_utf8_lossy(&stat).into_owned())
+}
+
+/// Whether a `stat` is that of a process that has ended, and only waits for its parent.
+fn is_over(stat: &str) -> bool {
+    let state = stat.rfind(')').and_then(|close| stat[close + 1..].split_ascii_whitespace().next());
+    matches!(state, Some("Z" | "X"))
 }
 
 /// The process of that `stat` (proc(5)), unless it has ended. The name in parentheses may itself contain blanks and
@@ -38,8 +54,9 @@ fn parse(stat: &str, ticks: u64) -> Option<Process> {
     let pid = Pid::from_raw(stat[..open].trim().parse().ok()?)?;
     let fields: Vec<&str> = stat[close + 1..].split_ascii_whitespace().collect();
     let time = |field: usize| fields.get(field)?.parse::<u64>().ok();
-    let lives = !matches!(*fields.first()?, "Z" | "X");
-    lives.then_some(())?;
+    if is_over(stat) {
+        return None;
+    }
     Some(Process {
         pid,
         parent: fields.get(1)?.parse().ok().and_then(Pid::from_raw),
@@ -63,6 +80,8 @@ pub fn below(root: Pid, all: &[Process]) -> Vec<Pid> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn pid(number: i32) -> Pid {
@@ -78,6 +97,18 @@ mod tests {
         assert_eq!(parse(&stat.replace(" S ", " Z "), 100), None);
         assert_eq!(parse("71 (a", 100), None);
         assert_eq!(parse("", 100), None);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_read_has_not_ended() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let id = Pid::from_child(&child);
+        child.wait().unwrap();
+        assert!(has_ended(id) && !has_ended(pid(1)) && !has_ended(rustix::process::getpid()));
+        assert!(is_over("71 (a) S) Z 1 71") && is_over("71 (a) X 0"));
+        for other in ["71 (Z) S 1 71", "71 (a", "71 (a)", ""] {
+            assert!(!is_over(other), "{other}");
+        }
     }
 
     #[test]

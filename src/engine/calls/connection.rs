@@ -326,7 +326,9 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
-        // What was given up since the last turn has left room.
+        // What was given up since the last turn has left room, or nothing on a connection that the server leaves: nothing would end
+        // the wait on that.
+        self.retire_line(exchanges);
         self.open_queued(exchanges)?;
         self.flush(exchanges);
         // Something to report ends the wait, but what has arrived is read even if every turn begins so.

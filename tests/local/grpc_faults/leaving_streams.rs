@@ -149,6 +149,30 @@ fn sequences_go_on_once_a_connection_that_the_server_leaves_has_answered() {
     assert_eq!(bench.outcomes(2), [(0, Ok(1)), (1, Ok(1))]);
 }
 
+/// The last call of the connection is given up, which the server need not answer: nothing else would end the wait for it.
+#[test]
+fn what_waits_for_a_call_that_is_given_up_goes_on_without_the_server() {
+    let setup = Setup { slots: 2, decoupled: false, deadline: Some(Duration::from_secs(1)), ..STREAMING };
+    let mut bench = Bench::new(setup, |number, mut peer| {
+        if number > 0 {
+            return serve_streams(peer, Duration::ZERO, || ());
+        }
+        peer.shake_hands(WIDE);
+        let (stream, _) = next_id(&mut peer).unwrap();
+        peer.say(&[response_headers(stream), goaway((1 << 31) - 1, 0, "max_age")].concat());
+        peer.linger();
+    });
+    let at = |start, end| Request { sequence: Some(SequencePosition { id: 7, start, end }), ..REQUEST };
+    bench.client.submit(SlotId(0), at(true, false)).unwrap();
+    bench.client.drive(Stamp::now().plus(500_000_000)).unwrap();
+    bench.client.submit(SlotId(1), at(false, true)).unwrap();
+    // Each ends with a request, and no wait within it ends by itself.
+    (0..2).for_each(|_| bench.client.drive(Stamp::now().plus(4_000_000_000)).unwrap());
+    let outcomes = bench.outcomes(2);
+    assert!(matches!(&outcomes[0], (0, Err((code, _))) if code == "Deadline exceeded"), "{outcomes:?}");
+    assert_eq!(outcomes[1], (1, Ok(1)));
+}
+
 /// Servers that say farewell on each connection before a request has come.
 #[test]
 fn a_server_that_leaves_every_connection_is_not_asked_without_end() {
@@ -160,7 +184,8 @@ fn a_server_that_leaves_every_connection_is_not_asked_without_end() {
         }
         counted.fetch_add(1, Ordering::Relaxed);
         peer.shake_hands(WIDE);
-        peer.say(&goaway((1 << 31) - 1, 0, "max_age"));
+        // First it announces that it leaves, and then that it has looked at no call, as servers with a largest age do.
+        peer.say(&[goaway((1 << 31) - 1, 0, "max_age"), goaway(0, 0, "max_age")].concat());
         peer.linger();
     });
     let backend = backend(&address, STREAMING);

@@ -240,7 +240,6 @@ impl Registry {
 
     fn register(&self, name: String, region: Arc<Region>) -> Result<Arc<Registration>> {
         let (handle, kind) = handle_of(&region)?;
-        self.cleared.call_once(|| stale::forget(&*self.calls));
         self.calls.register(&name, handle, region.len() as u64, SETUP_LIMIT).map_err(|error| {
             let placement = region.placement();
             let needs = match kind {
@@ -258,6 +257,10 @@ impl Registry {
         forget::add(&name, kind, &calls);
         let registration = Arc::new(Registration { name, kind, region, calls, unregistration });
         self.keep(&registration);
+        // A server that has opened memory of ours runs on this system, where its regions' names say whether their owners do.
+        if kind == Kind::System {
+            self.cleared.call_once(|| stale::forget(&*self.calls));
+        }
         Ok(registration)
     }
 
@@ -311,6 +314,7 @@ mod tests {
     struct Server {
         takes: usize,
         calls: Mutex<Vec<String>>,
+        listed: Vec<ListedRegion>,
     }
 
     impl RegionCalls for Server {
@@ -337,13 +341,13 @@ mod tests {
         }
 
         fn listed(&self) -> Result<Vec<ListedRegion>, InferError> {
-            Ok(Vec::new())
+            Ok(self.listed.clone())
         }
     }
 
     #[test]
     fn what_was_registered_is_unregistered_and_a_refusal_gives_the_reason() {
-        let server = Arc::new(Server { takes: 2, calls: Mutex::default() });
+        let server = Arc::new(Server { takes: 2, calls: Mutex::default(), listed: Vec::new() });
         let registry = Registry::new(Arc::clone(&server) as Arc<dyn RegionCalls>);
         let layout = Arc::new(outputs::tests::layout(&[4], 2));
         let held: Result<Vec<_>> = (0..3).map(|slot| registry.outputs(&layout, slot_tag(7, slot))).collect();
@@ -357,6 +361,23 @@ mod tests {
         let gone = calls.split_off(3);
         let came: Vec<_> = calls[..2].iter().map(|line| line.replace('+', "-")).collect();
         assert_eq!(gone, came);
+    }
+
+    /// The regions of a server elsewhere may be those of runs elsewhere, whose processes have other numbers here.
+    #[test]
+    fn a_server_keeps_what_others_have_left_until_it_has_taken_memory_of_ours() {
+        for (takes, expected) in [(0, &["+"][..]), (9, &["+", "-theirs", "+"][..])] {
+            let listed = vec![stale::tests::left("theirs")];
+            let server = Arc::new(Server { takes, calls: Mutex::default(), listed });
+            let registry = Registry::new(Arc::clone(&server) as Arc<dyn RegionCalls>);
+            let layout = Arc::new(outputs::tests::layout(&[4], 2));
+            let slots = 0..expected.iter().filter(|call| **call == "+").count();
+            let held: Vec<_> = slots.map(|slot| registry.outputs(&layout, slot_tag(7, slot)).ok()).collect();
+            let calls: Vec<_> =
+                server.calls.lock().iter().map(|call| call.split("triton").next().unwrap().to_owned()).collect();
+            assert_eq!(calls, expected);
+            assert!(held.iter().all(|slot| slot.is_some() == (takes > 0)));
+        }
     }
 
     /// Knows what it was given since it was started.

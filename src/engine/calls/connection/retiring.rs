@@ -122,7 +122,11 @@ impl Retiring {
     fn part(&mut self, mut line: Http2Socket, streams: &InferStreams) {
         match line.h2.open_streams() > 0 && self.can_watch() {
             true => self.parting.add(line, streams),
-            false => line.shutdown(),
+            false => {
+                // The server learns which calls were given up.
+                let _ = line.flush(|_| ());
+                line.shutdown();
+            }
         }
     }
 
