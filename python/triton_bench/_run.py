@@ -1,6 +1,7 @@
 """Starting the program."""
 
 from __future__ import annotations
+import contextlib
 
 import dataclasses
 import os
@@ -132,8 +133,10 @@ def _pass_on(stream: IO[bytes], said: list[str]) -> None:
     with stream:
         for line in stream:
             said.append(line.decode("utf-8", "replace"))
-            sys.stderr.write(said[-1])
-            sys.stderr.flush()
+            # What cannot be shown must not end the run: it would lose the reader of its pipe.
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                sys.stderr.write(said[-1])
+                sys.stderr.flush()
 
 
 def _written(file: Path) -> int | None:

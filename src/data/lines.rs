@@ -55,6 +55,7 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
     let mut payloads = Documents::of_form(target, form)?;
     let plays_sessions = target.model.inputs.iter().any(|input| input.name == "session_id");
     let mut lines = Lines { plays_sessions, ..Lines::new(form) };
+    let mut earlier = 0;
     for path in files {
         let text = map_text(path)?;
         let text = plain_text(&text).map_err(|rule| Error::input(format!("{}: {rule}", path.display())))?;
@@ -66,10 +67,11 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
             }
             let line =
                 Line::read(line).map_err(|error| refuse(number, &format!("no JSON: {}", fault_in_line(&error))))?;
-            for step in lines.steps(line, number + 1).map_err(|rule| refuse(number, &rule))? {
+            for step in lines.steps(line, earlier + number + 1).map_err(|rule| refuse(number, &rule))? {
                 add(&mut payloads, step, form)?;
             }
         }
+        earlier += text.split(|byte| *byte == b'\n').count();
     }
     if payloads.is_empty() {
         let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
@@ -240,7 +242,8 @@ impl Lines {
 
     /// What the prompt says: a text, or with several texts or pictures a list.
     fn content(&self, mut texts: Vec<String>, image: Option<String>) -> Result<Value, String> {
-        let image = image.and_then(|image| from_str(&image).ok()).filter(|image: &Value| !image.is_null());
+        let is_there = |image: &Value| !image.is_null() && image.as_array().is_none_or(|images| !images.is_empty());
+        let image = image.and_then(|image| from_str(&image).ok()).filter(is_there);
         let Some(image) = image else {
             return match (texts.len(), self.form) {
                 (1, _) => Ok(texts.remove(0).into()),

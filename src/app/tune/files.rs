@@ -10,9 +10,11 @@ use crate::plan::TunePlan;
 
 /// The file of a model's configuration, in its folder and in that of a search.
 const CONFIGURATION: &str = "config.pbtxt";
+/// The table of a search, which is also what -f names, and its result, which is also what --summary-file names.
+const TABLE: &str = "metrics-model-inference.csv";
+const RESULT: &str = "result.json";
 /// What a search always leaves in its folder.
-const KEPT: [&str; 6] =
-    [CONFIGURATION, "load.json", "metrics-model-inference.csv", "result.json", "report.html", record::FILE];
+const KEPT: [&str; 6] = [CONFIGURATION, "load.json", TABLE, RESULT, "report.html", record::FILE];
 
 /// Makes the folder of a search, and checks, before anything is measured, that all files can be written. Those that are named may be in
 /// that folder, too. If one cannot be written, no folder is left behind.
@@ -39,9 +41,13 @@ fn check_folder(plan: &TunePlan, folder: &Path) -> Result<()> {
 
 fn check_files(plan: &TunePlan, folder: &Path) -> Result<()> {
     let output = &plan.run.output;
-    let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
-    let named: Vec<outputs::Named<'_>> =
-        files.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.as_deref()?))).collect();
+    // What has the same bytes as the folder's own file may be that file.
+    let files = [("-f", &output.csv, TABLE), ("--summary-file", &output.summary, RESULT)];
+    let named = files.into_iter().filter_map(|(flag, path, alike)| {
+        let path = path.as_deref()?;
+        (path != folder.join(alike)).then(|| (flag.to_owned(), path))
+    });
+    let named: Vec<outputs::Named<'_>> = named.collect();
     let kept = KEPT.map(|name| folder.join(name));
     let kept: Vec<outputs::Named<'_>> = kept.iter().map(|path| ("--output".to_owned(), path.as_path())).collect();
     let inputs: Vec<outputs::Named<'_>> = outputs::inputs(&plan.run).collect();
@@ -114,6 +120,7 @@ mod tests {
         }
         assert!(with("data.json").contains("is also the file of --input-data"), "{}", with("data.json"));
         assert_eq!(with("table.csv"), "");
+        assert_eq!(with(TABLE), "", "the table of both is the same");
         fs::write(at("load.json"), "{}").unwrap();
         let mut plan = plan(&format!("--input-data {}", at("load.json").display()));
         plan.output = Some(folder.path().to_owned());

@@ -16,8 +16,10 @@ const TOLERANCE: f64 = 0.01;
 const DEVIATIONS: f64 = 2.0;
 /// The smallest share that is distinguished from none.
 const MIN_SHARE: f64 = 1e-6;
-/// Where a queue grows, the quicker requests take this many times as long at the end of a window as at its beginning.
+/// Where a queue grows, the quicker requests take this many times as long at the end of a window as at its beginning,
 const GROWTH: f64 = 1.5;
+/// or longer by this share of what the missing requests explain: a queue that was long before the window is no multiple of itself.
+const RISE: f64 = 0.5;
 /// The share of the requests that are the quicker ones, and that are not the slower ones.
 const QUICK: f64 = 0.2;
 const MOST: f64 = 0.8;
@@ -54,26 +56,40 @@ pub fn kept_up(level: &LevelSummary) -> Option<f64> {
     let (seconds, held_back) = (client.duration.as_secs_f64(), is_held_back(level));
     // What the client holds back is missing from what it sends, too, and from the queue that grows.
     let sent_rate = if held_back { open.requested_rate.max(open.achieved_rate) } else { open.achieved_rate };
+    let missing = 1.0 - open.completed_rate / sent_rate;
     let flow = Flow {
         sent: sent_rate * seconds,
         completed: open.completed_rate * seconds,
         under_way: open.achieved_rate * open.service_time.mean_ns() / 1e9,
-        grows: held_back || grows(&level.timeline.slices),
+        grows: held_back || Growth { seconds, missing }.is_seen(&level.timeline.slices),
     };
     (flow.sent > 0.0).then(|| flow.kept_up())
 }
 
-/// Whether requests take longer and longer, and all of them: where some simply outlast the window, others are as quick as at
-/// its beginning.
-fn grows(slices: &[Slice]) -> bool {
-    if slices.len() < 2 {
-        return false;
+/// Whether requests take longer and longer in a window of so many seconds, in which this share of what was sent is missing.
+struct Growth {
+    seconds: f64,
+    missing: f64,
+}
+
+impl Growth {
+    /// All of them must take longer: where some simply outlast the window, others are as quick as at its beginning.
+    fn is_seen(&self, slices: &[Slice]) -> bool {
+        if slices.len() < 2 {
+            return false;
+        }
+        let third = slices.len().div_ceil(3);
+        let (early, late) = (together(&slices[..third]), together(&slices[slices.len() - third..]));
+        let quick = early.quantile_ns(QUICK).zip(late.quantile_ns(QUICK));
+        let is_slower = quick.is_some_and(|(early, late)| late >= GROWTH * early || late >= early + self.rise_ns());
+        let spread = late.quantile_ns(QUICK).zip(late.quantile_ns(MOST));
+        is_slower && spread.is_some_and(|(quick, most)| most <= ALIKE * quick)
     }
-    let third = slices.len().div_ceil(3);
-    let (early, late) = (together(&slices[..third]), together(&slices[slices.len() - third..]));
-    let quick = early.quantile_ns(QUICK).zip(late.quantile_ns(QUICK));
-    let is_slower = quick.is_some_and(|(early, late)| late >= GROWTH * early);
-    is_slower && late.quantile_ns(QUICK).zip(late.quantile_ns(MOST)).is_some_and(|(quick, most)| most <= ALIKE * quick)
+
+    /// By how much a queue makes requests slower between the middles of the first third and the last.
+    fn rise_ns(&self) -> f64 {
+        RISE * self.missing * self.seconds * 2e9 / 3.0
+    }
 }
 
 fn together(slices: &[Slice]) -> Slice {
@@ -105,7 +121,7 @@ pub fn falls_behind(figures: &Figures) -> bool {
 /// The reason against a candidate, with what it misses by its name. `figures` are those of the candidate, if it was measured.
 pub fn named_miss(plan: &TunePlan, reason: String, figures: Option<&Figures>) -> String {
     // Without any constraint it is the rate that a candidate is predicted to miss.
-    let is_rate = figures.map_or_else(|| plan.constraints.is_empty(), falls_behind);
+    let is_rate = plan.constraints.is_empty() || figures.is_some_and(falls_behind);
     if is_rate { reason.replace("a constraint", "the rate") } else { reason }
 }
 
@@ -120,11 +136,16 @@ mod tests {
 
     /// A window of a second: when each request began, and how long it takes.
     fn window(requests: impl Iterator<Item = Request>) -> Flow {
+        window_after(WARMUP_S, requests)
+    }
+
+    /// A window of 1 s after a warm-up of so many.
+    fn window_after(warmup_s: f64, requests: impl Iterator<Item = Request>) -> Flow {
         let (mut sent, mut completed, mut sum_s) = (0.0, 0.0, 0.0);
         let mut slices = vec![Slice::default(); PARTS];
         for Request { began_s, takes_s } in requests {
-            sent += f64::from(u8::from(began_s > WARMUP_S && began_s <= WARMUP_S + 1.0));
-            let part = (began_s + takes_s - WARMUP_S) * PARTS as f64;
+            sent += f64::from(u8::from(began_s > warmup_s && began_s <= warmup_s + 1.0));
+            let part = (began_s + takes_s - warmup_s) * PARTS as f64;
             if (0.0..PARTS as f64).contains(&part) {
                 completed += 1.0;
                 sum_s += takes_s;
@@ -134,7 +155,8 @@ mod tests {
                 slice.add(class(ns), 1);
             }
         }
-        Flow { sent, completed, under_way: sent * sum_s / completed, grows: grows(&slices) }
+        let growth = Growth { seconds: 1.0, missing: 1.0 - completed / sent };
+        Flow { sent, completed, under_way: sent * sum_s / completed, grows: growth.is_seen(&slices) }
     }
 
     struct Request {
@@ -175,6 +197,23 @@ mod tests {
     }
 
     /// Requests of which many outlast the window: fewer end in it than are sent, and nothing falls behind.
+    #[test]
+    fn a_queue_that_was_long_before_the_window_is_seen_to_grow() {
+        let behind = |load: f64, seed: u64| {
+            let mut free = 0.0_f64;
+            let mut now = 0.0;
+            let requests = (0..1_000).map(|number| {
+                now -= (1.0 - unit(hash(seed, number))).ln() / 200.0;
+                free = free.max(now) + load / 200.0;
+                Request { began_s: now, takes_s: free - now }
+            });
+            window_after(3.0, requests).kept_up() < 1.0
+        };
+        let behind = |load: f64| (0..100).filter(|seed| behind(load, hash(5, *seed))).count();
+        assert!(behind(2.0) >= 85, "{}", behind(2.0));
+        assert!(behind(0.9) <= 10, "{}", behind(0.9));
+    }
+
     #[test]
     fn who_takes_longer_than_the_warm_up_is_not_behind_for_that() {
         for takes in [|_| 0.8, |draw: f64| if draw < 0.5 { 0.05 } else { 5.0 }, |draw: f64| -(1.0 - draw).ln() * 0.4] {

@@ -73,7 +73,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The server of the plan, and its present configurations.
-    fn first_server(&self) -> Result<(ServerState, Vec<(ModelId, Value)>)> {
+    fn first_server(&mut self) -> Result<(ServerState, Vec<(ModelId, Value)>)> {
         let plan = self.plan;
         let backend = (self.context.connect)(&plan.run)?.backend;
         let control = control(backend.as_ref())?;
@@ -84,7 +84,9 @@ impl<'a> Subject<'a> {
         if plan.run.target.service.is_remote() {
             // A server that does not load models on request should say so now, not for each candidate.
             owed::owe(&backend, &id.name, &base);
+            let started = Stamp::now();
             loading::candidate(control, &id.name, &base, loading::limit(plan.budget, Duration::ZERO))?;
+            self.slowest = Duration::from_nanos(Stamp::now().since(started));
         }
         let mut bases = vec![(id.clone(), base)];
         for part in spec.composing.iter().chain(&plan.run.target.bls_composing) {
@@ -230,7 +232,7 @@ impl<'a> Subject<'a> {
         if let Err(error) = (self.context.connect)(&self.plan.run) {
             return Some(error);
         }
-        self.servers.values_mut().for_each(|server| server.forget_unloaded(&self.bases));
+        self.servers.values_mut().for_each(|server| server.forget_loaded(&self.bases));
         None
     }
 
@@ -299,8 +301,10 @@ impl ServerState {
         Ok((seconds, in_place && seconds.is_some()))
     }
 
-    /// Notes which models the server does not have any more, so that the next trial loads them, whatever their configurations.
-    fn forget_unloaded(&mut self, bases: &[(ModelId, Value)]) {
+    /// Notes which models the server may not have any more as they were loaded, so that the next trial loads them: it may have started
+    /// again, with configurations of its own.
+    fn forget_loaded(&mut self, bases: &[(ModelId, Value)]) {
+        self.loaded.values_mut().for_each(|configuration| *configuration = Value::Null);
         let Some(control) = self.backend.control() else { return };
         let unloaded = bases.iter().filter(|(id, _)| control.configuration(id).is_err());
         for (id, _) in unloaded {

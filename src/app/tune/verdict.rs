@@ -114,7 +114,7 @@ impl Sentences<'_, '_> {
 
     /// On a machine that others used, what met no constraint might meet it alone.
     fn none_meets(&self, number: usize) -> (&'static str, String) {
-        let (demand, to_meet) = match self.falls_behind(number) {
+        let (demand, to_meet) = match self.falls_behind(number) || self.plan().constraints.is_empty() {
             true => ("keeps up with the rate", "keep up with the rate"),
             false => ("meets the constraints", "meet the constraints"),
         };

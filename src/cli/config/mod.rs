@@ -105,7 +105,7 @@ pub fn command(
         plan.notes.extend(stray(strays, private));
         Ok(plan)
     };
-    match apply(command, arguments.clone())? {
+    match apply_to_run(command, arguments.clone())? {
         Applied::One(arguments, notes, meant) => {
             let mut plan = plan(&arguments).map_err(|error| meant.locate(command, error))?;
             if is_printed {
@@ -145,7 +145,7 @@ pub fn each(
     read: impl Fn(Vec<OsString>, Vec<String>, Meant) -> Result<Command>,
 ) -> Result<Command> {
     let is_printed = asks_for_print(&arguments);
-    match apply(command, arguments.clone())? {
+    match apply_to_run(command, arguments.clone())? {
         Applied::One(arguments, notes, meant) => {
             let read = read(without_own(arguments.clone()), notes.clone(), meant)?;
             if !is_printed {
@@ -216,15 +216,19 @@ pub fn arguments(command: &clap::Command, arguments: Vec<OsString>) -> Result<(V
 /// Puts the flags of the file before `arguments`, which are in the format of [`crate::getopt`], and the rank into all of
 /// them; the file's own name may contain it, too.
 fn apply(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applied> {
-    let words = numbered(arguments);
-    let file = file_of(&words);
-    let applied = match with_file(command, words)? {
+    Ok(match with_file(command, numbered(arguments))? {
         Applied::One(arguments, notes, meant) => Applied::One(numbered(arguments), notes, meant),
         Applied::Runs(runs) => {
             let number = |run: NamedRun| NamedRun { arguments: numbered(run.arguments), ..run };
             Applied::Runs(runs.into_iter().map(number).collect())
         }
-    };
+    })
+}
+
+/// The same for what writes outputs, none of which may be the file.
+fn apply_to_run(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applied> {
+    let file = file_of(&numbered(arguments.clone())).filter(|_| !asks_for_print(&arguments));
+    let applied = apply(command, arguments)?;
     if let Some(file) = file {
         match &applied {
             Applied::One(arguments, ..) => written::refuse_own(&file, arguments)?,

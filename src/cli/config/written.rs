@@ -133,6 +133,7 @@ mod tests {
             assert!(error.starts_with(&format!("{flag} {word}: {rule}")), "{flag} {word}: {error}");
         }
         assert!(refused(&[], "csv: out.csv\n", &["--require", "p99<1ms"]).is_empty());
+        assert!(refused(&[], "verbose: true\n", &["-f", "F/c.yaml", "--print-config"]).is_empty(), "it writes nothing");
         for flag in ["-f", "--summary-file"] {
             let error = refused(&["tune", "--model-repository", "/r"], "verbose: true\n", &[flag, "F/c.yaml"]);
             assert!(error.starts_with(&format!("{flag} F/c.yaml: {rule}")), "{error}");

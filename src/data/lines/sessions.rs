@@ -3,7 +3,7 @@
 use serde_json::{Value, from_str};
 
 use crate::PromptForm;
-use crate::lines::{Entry, Line, Lines, whole};
+use crate::lines::{Entry, Line, Lines, texts, whole};
 use crate::members::Members;
 
 /// The member with a conversation's name.
@@ -23,20 +23,18 @@ pub(super) struct Step {
 }
 
 impl Lines {
-    /// The requests of a line of that number.
+    /// The requests of a line, which is that one of all files.
     ///
     /// # Errors
     /// The rule that it breaks.
     pub(super) fn steps(&mut self, line: Line, number: usize) -> Result<Vec<Step>, String> {
         match line {
-            Line::Object(line) if line.has(TURNS) && !line.has("messages") && !line.has("text") => {
-                match self.plays_sessions {
-                    true => self.conversation(line, number),
-                    false => Err("it is a conversation of aiperf's: --session-concurrency N plays such".to_owned()),
-                }
-            }
+            Line::Object(line) if is_conversation(&line) => match self.plays_sessions {
+                true => self.conversation(line, number),
+                false => Err("it is a conversation of aiperf's: --session-concurrency N plays such".to_owned()),
+            },
             Line::Object(mut line) if self.plays_sessions => {
-                let session = line.take(SESSION).ok_or_else(no_session)?;
+                let session = line.take(SESSION).filter(|name| name != "null").ok_or_else(no_session)?;
                 let session = from_str(&session).unwrap_or(session);
                 let delay_ms = delay_ms(&mut line)?;
                 Ok(vec![Step { entry: self.entry(Line::Object(line))?, session: Some(session), delay_ms }])
@@ -48,7 +46,7 @@ impl Lines {
 
     /// The turns of a conversation. There, each has the pause before it.
     fn conversation(&mut self, mut line: Members, number: usize) -> Result<Vec<Step>, String> {
-        let session = line.take(SESSION).map(|name| from_str(&name).unwrap_or(name));
+        let session = line.take(SESSION).filter(|name| name != "null").map(|name| from_str(&name).unwrap_or(name));
         let session: String = session.unwrap_or_else(|| format!("line {number}"));
         let turns = line.take(TURNS).and_then(|turns| from_str::<Vec<Members>>(&turns).ok());
         let turns =
@@ -60,7 +58,7 @@ impl Lines {
             let pause = delay_ms(&mut turn).map_err(named)?;
             let is_system = steps.is_empty() && turn.string("role").as_deref() == Some("system");
             if is_system && matches!(self.form, PromptForm::Messages | PromptForm::Unknown) && system.is_none() {
-                system = turn.string("text");
+                system = Some(texts(&mut turn).map_err(named)?.join("\n"));
                 continue;
             }
             let mut entry = self.entry(Line::Object(turn)).map_err(named)?;
@@ -79,6 +77,12 @@ impl Lines {
         }
         if steps.is_empty() { Err("it has no turn of its user".to_owned()) } else { Ok(steps) }
     }
+}
+
+/// Whether a line is a list of turns, and has nothing that is sent as it is.
+fn is_conversation(line: &Members) -> bool {
+    let is_whole = ["messages", "text", "text_input", "prompt", "input"].iter().any(|name| line.has(name));
+    line.list(TURNS).is_some() && !is_whole
 }
 
 fn no_session() -> String {
@@ -148,5 +152,17 @@ mod tests {
             refused(true, json!({"turns": [{"text": "a"}, {"image": "b"}]})).starts_with("turn 2: it is no prompt")
         );
         assert!(refused(true, json!({"turns": []})).contains("no list of objects"));
+        let of_parts =
+            json!({"session_id": null, "turns": [{"role": "system", "texts": ["be", "brief"]}, {"text": "hi"}]});
+        let first = json!([{ "role": "system", "content": "be\nbrief" }, said("hi")]);
+        assert_eq!(turns(&of_parts), [(first, "line 4".to_owned(), 0)]);
+    }
+
+    #[test]
+    fn a_body_with_a_number_of_turns_is_sent_as_it_is() {
+        let body = json!({"prompt": "hi", "turns": 1});
+        assert_eq!(steps(PromptForm::Prompt, false, &body).unwrap().len(), 1);
+        let unnamed = json!({"session_id": null, "text": "hi"});
+        assert!(steps(PromptForm::Messages, true, &unnamed).unwrap_err().contains("it has no session_id"));
     }
 }

@@ -55,23 +55,20 @@ pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) 
     };
     let checked = files.iter().map(|(path, _)| about(name(path)));
     write_file(interrupts, &folder.file("validation"), &findings::findings(checked))?;
-    remove_stale(folder, &files.into_iter().map(|(path, _)| path).collect::<Vec<_>>())
+    name_stale(folder, &files.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
+    Ok(())
 }
 
-/// Leaves no stage of an earlier run beside the files that were `written`.
-fn remove_stale(folder: &ReportFolder, written: &[PathBuf]) -> Result<()> {
-    let path = folder.path.display();
-    let removed = stale::remove(folder, written).map_err(|error| {
-        Error::output(format!(
-            "--report-dir {path}: files of an earlier run cannot be removed: {error}; name another folder"
-        ))
-    })?;
-    if removed > 0 {
+/// Says that stages of another run are beside the files that were `written`.
+fn name_stale(folder: &ReportFolder, written: &[PathBuf]) {
+    let count = stale::count(folder, written);
+    if count > 0 {
         note!(
-            "--report-dir {path}: removed {removed} files of an earlier run, about stages that this one does not have"
+            "--report-dir {}: {count} files are about stages that this run does not have; readers of the folder take them for this run's, so \
+             remove them, or name another folder",
+            folder.path.display()
         );
     }
-    Ok(())
 }
 
 /// The files that are asked for, with their contents.

@@ -1,31 +1,22 @@
-//! Files of stages that an earlier run left in the folder: readers would take them for this run's.
+//! Files of stages that another run left in the folder: readers take them for this run's.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 use crate::terms::{ReportFolder, ReportPart};
 
-/// Removes the files of stages that are not among `written`. Returns how many there were.
-///
-/// # Errors
-/// If the folder cannot be read, or a file not removed.
-pub(super) fn remove(folder: &ReportFolder, written: &[PathBuf]) -> io::Result<usize> {
+/// How many files of stages are in the folder that are not among `written`. They stay: they may be inference-perf's own, which have the
+/// same names.
+pub(super) fn count(folder: &ReportFolder, written: &[PathBuf]) -> usize {
     if !folder.has(ReportPart::Stages) {
-        return Ok(0);
+        return 0;
     }
-    let mut count = 0;
-    for entry in fs::read_dir(&folder.path)? {
-        let entry = entry?;
-        let is_stale = entry.file_name().to_str().is_some_and(|name| is_of_a_stage(name, &folder.prefix))
-            && !written.contains(&entry.path())
-            && entry.file_type()?.is_file();
-        if is_stale {
-            fs::remove_file(entry.path())?;
-            count += 1;
-        }
-    }
-    Ok(count)
+    let is_stale = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| is_of_a_stage(name, &folder.prefix)) && !written.contains(path)
+    };
+    let entries = fs::read_dir(&folder.path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_stale).count()
 }
 
 /// Whether a file is one of those that each stage has.
