@@ -37,15 +37,15 @@ const PERCENTILES: [f64; 11] = [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.
 /// # Errors
 /// If the folder or a file cannot be written.
 pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) -> Result<()> {
-    fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
     let asked = &result.setup.measurement.percentiles;
     let percentiles = if asked.is_empty() { PERCENTILES.as_slice() } else { asked };
     let files = files(folder, result, percentiles);
-    for (path, value) in &files {
-        write_file(interrupts, path, value)?;
-    }
     if files.is_empty() {
         return Ok(());
+    }
+    fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
+    for (path, value) in &files {
+        write_file(interrupts, path, value)?;
     }
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stages: Vec<String> = (0..result.levels.len()).map(|stage| name(&folder.file(&stage_name(stage)))).collect();

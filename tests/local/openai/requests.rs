@@ -38,8 +38,11 @@ fn without_a_model_the_first_that_the_server_lists_is_measured() {
     let named = program().args(&format!("--prompt-tokens 3 -u {}", server.url())).run();
     named.report_even_if_late();
     assert!(named.stderr.contains("'served/one' is measured"), "{named:#?}");
-    let of_file = Program::new().args("--on-disturbance mark --report-parts none --config").arg(&file).run();
+    let reports = folder.path().join("reports");
+    let of_file = Program::new().args("--on-disturbance mark --report-parts none --report-dir").arg(&reports);
+    let of_file = of_file.arg("--config").arg(&file).run();
     of_file.report_even_if_late();
+    assert!(!reports.exists(), "nothing was asked for");
     let models =
         |request: &Received| serde_json::from_slice::<serde_json::Value>(&request.body).unwrap()["model"].clone();
     let models: Vec<serde_json::Value> = received.lock().unwrap().iter().map(models).collect();
