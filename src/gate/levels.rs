@@ -1,14 +1,14 @@
 //! The gate of levels.
 
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
-use crate::result::checked::{Checked, Judgement};
+use crate::result::checked::{Checked, Judgement, STILL_UNDER_WAY};
 use crate::result::figures::FigureAt;
 use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
 use crate::result::ratio::Figures;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
-use crate::stats::Bounds;
+use crate::stats::{Bounds, Interval};
 use crate::terms::Statistic;
 use crate::unseen::Unseen;
 use crate::{Found, find, is_about, is_taken_as_it_is};
@@ -218,8 +218,13 @@ fn is_by_starts(requirement: &Requirement, level: &LevelSummary) -> bool {
 fn with_unseen(found: Found, requirement: &Requirement, level: &LevelSummary) -> Found {
     let Figure::Statistic(statistic) = requirement.figure else { return found };
     let Some(unseen) = Unseen::new(level) else { return found };
-    let high = found.bounds.high.and_then(|high| unseen.bound(statistic, high));
-    Found { bounds: Bounds { high, ..found.bounds }, ..found }
+    let Some(before) = found.bounds.high else { return Found { interval: None, ..found } };
+    let high = unseen.high(level, statistic, &found);
+    // What the interval ends with is as much higher.
+    let interval = found.interval.zip(high);
+    let interval =
+        interval.map(|(interval, high)| Interval { high: interval.high * (high / before).max(1.0), ..interval });
+    Found { interval, bounds: Bounds { high, ..found.bounds }, ..found }
 }
 
 /// The same, with a remark where that may have left it open.
@@ -228,8 +233,7 @@ fn unseen_time(checked: Checked, requirement: &Requirement, level: &LevelSummary
     if checked.outcome != Judgement::Undecided || !is_latency || Unseen::new(level).is_none() {
         return checked;
     }
-    let note = "undecided: requests are still under way that have waited for long, and no latency has their time yet";
-    Checked { note: Some(note.to_owned()), ..checked }
+    Checked { note: Some(STILL_UNDER_WAY.to_owned()), ..checked }
 }
 
 /// The same, with a remark where only one of several starts tells the figure: others do not have it, or were measured by an earlier

@@ -49,6 +49,9 @@ pub(super) struct Step {
     pub(super) over: Duration,
     /// The same as a share of the level.
     pub(super) share: f64,
+    /// Whether two of the stretches that are compared are before it; or one, if it is slow in each of its blocks and further on: in a
+    /// pause nothing is answered.
+    pub(super) lasting: bool,
     /// The mean of the figure before it, and after it.
     pub(super) before: f64,
     pub(super) after: f64,
@@ -80,9 +83,11 @@ pub(super) fn step(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Optio
     let (before, after) = (mean(&figures[..at]), mean(&figures[at + 1..]));
     let within = stretches[at - 1].0..stretches[at].0;
     let is_before = |figure: f64| (figure > f64::midpoint(before, after)) == (before > after);
-    let seconds = last_of(statistic, blocks, within, is_before);
+    let seconds = last_of(statistic, blocks, within.clone(), is_before);
     let share = seconds / blocks.seconds();
-    Some(Step { over: Duration::try_from_secs_f64(seconds).ok()?, share, before, after, clarity })
+    let is_answered = |figure: f64| figure > 0.0 && is_before(figure);
+    let lasting = at > 1 || seconds > within.start && are_all(statistic, blocks, seconds, is_answered);
+    Some(Step { over: Duration::try_from_secs_f64(seconds).ok()?, share, lasting, before, after, clarity })
 }
 
 /// When the last block ends that lies `within` these seconds and whose figure `is` so; when they begin, if there is none.
@@ -98,6 +103,16 @@ fn last_of(statistic: Statistic, blocks: &Blocks, within: Range<f64>, is: impl F
         }
     }
     last
+}
+
+/// Whether the figure of every block before this second `is` so.
+fn are_all(statistic: Statistic, blocks: &Blocks, second: f64, is: impl Fn(f64) -> bool) -> bool {
+    let mut now = 0.0;
+    blocks.each().iter().all(|block| {
+        let began = now;
+        now += block.seconds;
+        f64::midpoint(began, now) > second || figure(statistic, block).is_some_and(&is)
+    })
 }
 
 /// The least and the most of some figures.

@@ -287,14 +287,14 @@ impl History {
         let earlier = self.measured.saturating_sub(kept.client.duration);
         let last: Duration = self.last.iter().map(|window| window.client.duration).sum();
         let found = step(statistic, &kept.blocks, plan.stability).filter(|_| self.warm_up.is_none());
-        if let Some(found) = found.filter(|found| earlier + found.over + last <= self.measured) {
+        if let Some(found) = found.filter(|found| earlier + found.over + last.mul_f64(1.0 - EDGE) <= self.measured) {
             return WarmUp { statistic, step: Step { over: earlier + found.over, ..found } };
         }
         let [first, after] = ends(statistic, &kept.blocks);
         let before = self.warm_up.filter(|earlier| earlier.statistic == statistic);
         let before = before.map_or(first, |earlier| earlier.step.before);
         let over = self.measured.saturating_sub(last);
-        WarmUp { statistic, step: Step { over, share: 1.0, before, after, clarity: 0.0 } }
+        WarmUp { statistic, step: Step { over, share: 1.0, lasting: true, before, after, clarity: 0.0 } }
     }
 
     /// The same with its last windows as the result, if a figure took one step before them and has been steady since.
@@ -303,8 +303,12 @@ impl History {
         let of_last: f64 = self.last.iter().map(|window| window.blocks.seconds()).sum();
         let before_last = kept.blocks.seconds() - of_last * (1.0 - EDGE);
         let found = |statistic| Some(WarmUp { statistic, step: step(statistic, &kept.blocks, plan.stability)? });
-        let mut steps = [Statistic::Throughput, plan.key_latency()].into_iter().filter_map(found);
-        let WarmUp { statistic, step } = steps.find(|warm_up| warm_up.step.over.as_secs_f64() <= before_last)?;
+        let is_over = |warm_up: &WarmUp| warm_up.step.over.as_secs_f64() <= before_last;
+        let figures = [Statistic::Throughput, plan.key_latency()];
+        let steps: Vec<WarmUp> = figures.into_iter().filter_map(found).filter(is_over).collect();
+        // One figure may tell more clearly than another.
+        let beyond_doubt = steps.iter().find(|warm_up| warm_up.is_beyond_doubt());
+        let &WarmUp { statistic, step } = beyond_doubt.or(steps.first())?;
         let earlier = self.measured.saturating_sub(kept.client.duration);
         let warm_up = Some(WarmUp { statistic, step: Step { over: earlier + step.over, ..step } });
         let kept = kept.clone().after_drift(self.last_as_one());

@@ -27,8 +27,37 @@ impl WarmUp {
     }
 
     /// Whether the server got so much better, so suddenly and so early in what was measured that neither noise nor others on the
-    /// machine look like that.
+    /// machine look like that; nor does a pause, in which nothing is answered.
     pub(super) fn is_beyond_doubt(self) -> bool {
-        self.gain() >= CLEARLY && self.step.clarity >= CLEAR_STEP && self.step.share <= EARLY
+        let Step { share, lasting, before, clarity, .. } = self.step;
+        self.gain() >= CLEARLY && clarity >= CLEAR_STEP && share <= EARLY && lasting && before > 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+    use crate::blocks::{Block, Blocks};
+    use crate::drift::step;
+    use crate::result::summary::sample;
+
+    #[test]
+    fn a_pause_at_the_beginning_is_no_warm_up_beyond_doubt() {
+        let is_beyond_doubt = |slow: Range<u64>, requests: u64| {
+            let mut blocks = Blocks::default();
+            for number in 0..48 {
+                let requests = if slow.contains(&number) { requests } else { 1_000 + number % 5 };
+                blocks.push(Block::new(&sample::client(requests, 1_000_000)));
+            }
+            let statistic = Statistic::Throughput;
+            WarmUp { statistic, step: step(statistic, &blocks, 0.1).unwrap() }.is_beyond_doubt()
+        };
+        // A stretch is four blocks.
+        assert!(is_beyond_doubt(0..13, 200) && is_beyond_doubt(0..6, 200));
+        assert!(!is_beyond_doubt(0..4, 200), "no longer than a stretch");
+        assert!(!is_beyond_doubt(1..6, 0), "a pause");
+        assert!(!is_beyond_doubt(0..13, 0), "nothing is answered");
     }
 }

@@ -52,10 +52,12 @@ impl Windows {
             self.calm = Some(before);
         } else if let Some(calm) = &mut self.calm {
             calm.push(window.clone(), plan);
-            leave_out_warm_up(calm, plan);
         }
         self.all.push(window, plan);
         leave_out_warm_up(&mut self.all, plan);
+        if let Some(calm) = &mut self.calm {
+            leave_out_warm_up(calm, &plan_of_calm(&self.all, calm, plan));
+        }
     }
 
     /// What the level ends with; `None` if it needs another window.
@@ -76,14 +78,7 @@ impl Windows {
     fn choose(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
         let usual = decide(&self.all, plan);
         let Some(calm) = &self.calm else { return usual };
-        let (lost, lost_time) =
-            (self.all.closed() - calm.closed(), self.all.measured().saturating_sub(calm.measured()));
-        let left = MeasurementPlan {
-            max_trials: plan.max_trials.saturating_sub(lost),
-            give_up_after: plan.give_up_after.map(|least| least.saturating_sub(lost_time)),
-            level_time: plan.level_time.map(|most| most.saturating_sub(lost_time)),
-            ..plan.clone()
-        };
+        let left = plan_of_calm(&self.all, calm, plan);
         let ending = if calm.closed() >= STABLE_WINDOWS { decide(calm, &left) } else { None };
         if let Some(ending @ (Ending::Stable | Ending::OverThreshold)) = ending {
             self.is_calm = true;
@@ -185,6 +180,17 @@ impl Windows {
 
     fn chosen(&self) -> &History {
         self.calm.as_ref().filter(|_| self.is_calm).unwrap_or(&self.all)
+    }
+}
+
+/// The plan for the calm windows, which lack what the others took.
+fn plan_of_calm(all: &History, calm: &History, plan: &MeasurementPlan) -> MeasurementPlan {
+    let (lost, lost_time) = (all.closed() - calm.closed(), all.measured().saturating_sub(calm.measured()));
+    MeasurementPlan {
+        max_trials: plan.max_trials.saturating_sub(lost),
+        give_up_after: plan.give_up_after.map(|least| least.saturating_sub(lost_time)),
+        level_time: plan.level_time.map(|most| most.saturating_sub(lost_time)),
+        ..plan.clone()
     }
 }
 

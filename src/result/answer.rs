@@ -15,7 +15,7 @@ mod within;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::checked::Judgement;
+use crate::checked::{Judgement, STILL_UNDER_WAY};
 use crate::figures::FigureAt;
 use crate::number::{binary, plain, significant};
 use crate::stats::{Bounds, Interval};
@@ -342,7 +342,11 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
         };
         format!(": {}{}{range}", unit.show(value), decided.relation())
     });
-    let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
+    let note = decided.note.as_deref();
+    // The value alone does not say why it is not known.
+    let waiting = note.filter(|note| decided.value.is_some() && *note == STILL_UNDER_WAY);
+    let waiting = waiting.and_then(|note| note.strip_prefix("undecided: ")).map(|note| format!("; {note}"));
+    let note = note.filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
     let passed = failed.is_none() && open.is_none();
     let word = match (passed, failed.is_some(), decided.outcome == Judgement::Undecided) {
         (true, _, true) => "Passed, undecided",
@@ -357,7 +361,9 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
         (false, true) => Judgement::Failed,
         (false, false) => Judgement::Undecided,
     };
-    Some(GateAnswer { passed, outcome, words: format!("{word}: {}{at_load}{variant}{value}{others}", decided.text) })
+    let waiting = waiting.unwrap_or_default();
+    let words = format!("{word}: {}{at_load}{variant}{value}{waiting}{others}", decided.text);
+    Some(GateAnswer { passed, outcome, words })
 }
 
 /// A level in a sentence: `concurrency 4, batch size 2`.

@@ -8,6 +8,10 @@ use crate::level::Distinction;
 use crate::stats::{Bounds, Interval};
 use crate::summary::LevelLoad;
 
+/// The remark where latencies are not known to be low because requests wait whose time they lack.
+pub const STILL_UNDER_WAY: &str =
+    "undecided: requests are still under way that have waited for long, and no latency has their time yet";
+
 /// Outcome of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

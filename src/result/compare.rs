@@ -5,10 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{CATALOGUE, FigureAt, at_points};
+use crate::figures::{CATALOGUE, FigureAt, Value, at_points};
 use crate::level::Distinction;
 use crate::outcome::{Outcome, is_comparable};
-use crate::ratio::{Figures, bounds_of_ratio, ratio};
+use crate::ratio::{Figures, Side, Starts, bounds_of_ratio, ratio};
 use crate::statistic::percentiles;
 use crate::stats::{Bounds, Interval};
 use crate::summary::{LevelLoad, LevelSummary};
@@ -141,9 +141,11 @@ fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<
 
 fn figure(figure_at: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Change> {
     let more_is_better = figure_at.figure.more_is_better?;
-    let [reference, other] = [figure_at.value(levels[0])?, figure_at.value(levels[1])?];
+    let [reference, other] = [value(figure_at, levels[0])?, value(figure_at, levels[1])?];
     let starts = across_starts(figure_at, levels);
-    let across_starts = starts.is_some();
+    // The intervals of shares have in them how starts differ.
+    let is_by_starts = |level: &&LevelSummary| Figures::new(level).at_starts(&figure_at.key()).is_some();
+    let across_starts = starts.is_some() || levels.iter().any(is_by_starts);
     let (ratio, interval) = starts.unwrap_or_else(|| {
         let interval = ratio(other.estimate(), reference.estimate());
         (if reference.value > 0.0 { other.value / reference.value } else { f64::NAN }, interval)
@@ -152,10 +154,26 @@ fn figure(figure_at: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Optio
     Some(Change { figure_at, values: [reference.value, other.value], ratio, interval, across_starts, verdict })
 }
 
+/// A figure over all starts of the server, if there were several.
+fn value(figure_at: FigureAt, level: &LevelSummary) -> Option<Value> {
+    figure_at.at_all_starts(level).or_else(|| figure_at.value(level))
+}
+
+/// One side of a ratio.
+fn side(figure_at: FigureAt, level: &LevelSummary) -> Option<Side> {
+    let figures = Figures::new(level);
+    if let Some(statistic) = figure_at.statistic() {
+        return figures.side(statistic);
+    }
+    let Value { value, interval, bounds } = value(figure_at, level)?;
+    let bounds = interval.map_or(bounds, |interval| Some(interval).into());
+    let all = figures.at_starts(&figure_at.key()).filter(|all| all.cases.is_none());
+    (value > 0.0).then(|| Side { value, bounds, starts: all.and_then(|all| Starts::of(&all.values)) })
+}
+
 /// The ratio of a figure and its interval where one of the levels was measured at several starts of the server: a gate's rule.
 fn across_starts(figure_at: FigureAt, levels: [&LevelSummary; 2]) -> Option<(f64, Option<Interval>)> {
-    let side = |level| Figures::new(level).side(figure_at.statistic()?);
-    let [denominator, numerator] = [side(levels[0])?, side(levels[1])?];
+    let [denominator, numerator] = [side(figure_at, levels[0])?, side(figure_at, levels[1])?];
     if numerator.starts.is_none() && denominator.starts.is_none() {
         return None;
     }
@@ -189,7 +207,7 @@ mod tests {
     use crate::restarts::restarts;
     use crate::setup::sample as plans;
     use crate::statistic::value;
-    use crate::summary::{Ending, Headline, StatisticEstimate, sample};
+    use crate::summary::{AtStarts, Ending, Headline, StatisticEstimate, sample};
     use crate::tensors::TensorBytes;
     use crate::terms::{PERCENTILES, Statistic};
 
@@ -234,6 +252,27 @@ mod tests {
         assert_eq!(words(level(1, 1_000_000, 0.01), started(1_100_000), Direction::Undecided), 6);
         assert_eq!(words(level(1, 1_000_000, 0.01), level(1, 1_100_000, 0.01), Direction::Worse), 6);
         assert_eq!(words(started(1_000_000), started(3_000_000), Direction::Worse), 6);
+    }
+
+    #[test]
+    fn further_figures_are_compared_over_all_starts() {
+        let at = |values: &[f64]| {
+            let mut level = level(1, 1_000_000, 0.01);
+            level.client.good = Some(level.client.requests);
+            let (key, values) = ("goodput".to_owned(), values.to_vec());
+            level.at_starts = vec![AtStarts { key, values, cases: None, as_one: 1.0 }];
+            plans::result(&plans::setup(), &[level])
+        };
+        let changed = |first: &[f64], second: &[f64]| {
+            let found = changes(&at(first), &at(second), 0.05);
+            found[0].figures.iter().find(|change| change.figure_at.key() == "goodput").unwrap().clone()
+        };
+        // The first start is the exception.
+        let change = changed(&[100.0, 101.0, 99.0, 100.0], &[100.0, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0]);
+        assert!((change.values[1] - 56.25).abs() < 1e-9 && change.across_starts, "{change:?}");
+        assert!((change.ratio - 0.545).abs() < 0.001 && change.verdict == Direction::Worse, "{change:?}");
+        let change = changed(&[100.0, 101.0, 99.0, 100.0], &[100.0, 80.0, 120.0]);
+        assert_eq!((change.across_starts, change.verdict), (true, Direction::Undecided), "{change:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Unit;
-use crate::ratio::Estimate;
+use crate::ratio::{Estimate, Figures};
 use crate::statistic::{CONFIDENCE, percentiles};
 use crate::stats::{
     ALIKE_IF_UNKNOWN, Bounds, Clustered, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval,
@@ -187,6 +187,15 @@ impl FigureAt {
     pub fn new(name: FigureName) -> Self {
         let figure = Figure::named(name.key).expect("names of figures come from the catalogue");
         figure.at(name.point)
+    }
+
+    /// The value over all starts of a level; `None` where there was only one, or not all of them have it.
+    pub fn at_all_starts(self, level: &LevelSummary) -> Option<Value> {
+        let figures = Figures::new(level);
+        match self.statistic().and_then(|statistic| figures.over_starts(statistic)) {
+            Some(across) => Some(Value::by(across.mean, across.interval)),
+            None => figures.at_starts(&self.key()).map(|all| Value::by(all.value(), all.interval())),
+        }
     }
 
     /// That of a statistic.

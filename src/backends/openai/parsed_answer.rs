@@ -120,7 +120,7 @@ struct Document<'a> {
     text: Option<&'a RawValue>,
     #[serde(default, borrow)]
     generated_text: Option<&'a RawValue>,
-    /// llama.cpp's counts of tokens, and Ollama's.
+    /// Counts of tokens: llama.cpp's, Ollama's, TGI's details, SGLang's, and which text of several these are about.
     #[serde(default, borrow)]
     tokens_predicted: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -129,10 +129,8 @@ struct Document<'a> {
     tokens_evaluated: Option<&'a RawValue>,
     #[serde(default, borrow)]
     prompt_eval_count: Option<&'a RawValue>,
-    /// TGI's.
     #[serde(default, borrow)]
     details: Option<&'a RawValue>,
-    /// SGLang's, and which text of several it is about.
     #[serde(default, borrow)]
     meta_info: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -146,9 +144,8 @@ impl Document<'_> {
         if let Some(kind) = kind.strip_prefix("response.") {
             return self.event(kind);
         }
-        if matches!(kind, "ping" | "message_start" | "message_delta" | "message_stop")
-            || kind.starts_with("content_block_")
-        {
+        let is_message = matches!(kind, "ping" | "message_start" | "message_delta" | "message_stop");
+        if is_message || kind.starts_with("content_block_") {
             return self.message_event(kind);
         }
         let is_error = |text: &RawValue| text.get() == "\"error\"";

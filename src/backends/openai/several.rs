@@ -43,7 +43,7 @@ struct Total {
 
 impl Total {
     fn add(&mut self, counts: Counts) {
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+        let sum = |count: Option<u64>, other: Option<u64>| Some(count?.saturating_add(other?));
         let (before, more) = (self.counts.input, counts.input);
         self.counts = match self.texts {
             0 => counts,

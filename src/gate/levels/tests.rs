@@ -172,6 +172,29 @@ fn latencies_that_lack_the_time_of_those_that_wait_are_not_sure_to_be_low() {
     assert_eq!(percentile(99.9), (Judgement::Undecided, true), "one of a thousand waits");
 }
 
+/// One of 180 may wait: with those of the answers that are slow, which are one of eleven, more than one of ten is.
+#[test]
+fn those_that_wait_add_to_the_answers_that_are_slow() {
+    let judged_at = |slow: u64| {
+        let verdict = Verdict::Invalid(vec![InvalidReason::LittlesLaw(-0.5)]);
+        let interval = Some(Interval { low: 0.99e6, high: 1.01e6 });
+        let intervals = vec![StatisticEstimate::new(Statistic::Percentile(90.0), interval)];
+        let mut level = LevelSummary { verdict, intervals, ..level(1, 0.01) };
+        level.client.latency = sample::distribution(1_000 - slow, 1_000_000);
+        (0..slow).for_each(|_| level.client.latency.histogram.record(5_000_000).unwrap());
+        let below = require(Figure::Statistic(Statistic::Percentile(90.0)), Relation::Below, Bound::Value(1.5e6));
+        let plan = GatePlan { requirements: vec![below], ..GatePlan::default() };
+        judged(&plan, &[level], None)
+    };
+    assert!(judged_at(0).requirements[0].passes, "few that wait are beyond it");
+    let result = judged_at(95);
+    let open = &result.requirements[0];
+    assert!(open.outcome == Judgement::Undecided && open.value.unwrap() < 1.01e6, "{open:?}");
+    assert!(open.interval.is_none_or(|interval| interval.high > 4e6), "no narrow interval beside it: {open:?}");
+    let words = result.answer().unwrap().gate.unwrap().words;
+    assert!(words.contains("; requests are still under way"), "{words}");
+}
+
 #[test]
 fn what_only_the_first_start_tells_is_said_to_be_so() {
     let at = |starts: usize, figure: Figure| {

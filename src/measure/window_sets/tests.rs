@@ -93,6 +93,14 @@ fn undisturbed_windows_settle_a_level_wherever_they_are() {
 }
 
 #[test]
+fn calm_windows_settle_at_the_end_of_the_level_without_those_before_a_step() {
+    let plan = MeasurementPlan { max_trials: 10, ..by_interval() };
+    let cold = (800, false);
+    let windows = [cold, cold, CALM, (160, true), CALM, CALM, CALM, CALM, CALM, CALM];
+    assert_eq!(found(&plan, &windows), (Some(Ending::Stable), 10, [3, 0, 1]));
+}
+
+#[test]
 fn a_machine_that_is_never_left_alone_is_measured_as_it_is() {
     assert_eq!(found(&by_interval(), &[TAKEN; 10]), (Some(Ending::Stable), 6, [6, 6, 0]));
     let mostly = [TAKEN, CALM, TAKEN, TAKEN, CALM, TAKEN, TAKEN];

@@ -4,8 +4,8 @@ use crate::advice::longer;
 use crate::answer::command::beyond;
 use crate::answer::knee::{Knee, knee};
 use crate::answer::phrases::{
-    LONGER, MARGIN, Named, between, failure, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with,
-    with_interval,
+    LONGER, MARGIN, Named, between, failure, figures, found, is_known, kept_up, key, reason, shown, speech, title,
+    unless_wrong, with, with_interval,
 };
 use crate::answer::within::{standing, unless_certain, within};
 use crate::answer::{Answer, Missing, Question, Sureness, at, reported};
@@ -73,7 +73,7 @@ fn what_it_comes_to(named: &Named<'_>, setup: &Setup) -> String {
             let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), named.level);
             let latency = with_interval(key(setup), named.level);
             let good = FigureAt::new(FigureName { key: "goodput_share", point: None });
-            let good = good.value(named.level).map(|found| format!(", {} good", good.figure.unit.show(found.value)));
+            let good = found(good, named.level).map(|found| format!(", {} good", good.figure.unit.show(found.value)));
             format!("{throughput} at {}, {} {latency}{}", named.name, title(setup), good.unwrap_or_default())
         }
     }
@@ -90,7 +90,10 @@ fn slowest(setup: &Setup, all: &[Named<'_>], measured: &[Named<'_>]) -> Answer {
     let unmeasured = setup.mode.stages().len().saturating_sub(all.len());
     let exceptions: Vec<String> =
         exceptions.chain((unmeasured > 0).then(|| format!("{unmeasured} not measured"))).collect();
-    let worst = others.first().copied();
+    // What is open comes before what nobody doubts.
+    let is_another = |named: &Named<'_>| !std::ptr::eq(named.level, slowest.level);
+    let gravity = |named: &&Named<'_>| (is_known(named.level, Question::Level), is_another(named));
+    let worst = others.iter().copied().min_by_key(gravity);
     let words = format!(
         "{} of {} loads are valid{}; the slowest is {}: {} {}",
         all.len() - others.len(),
@@ -150,7 +153,7 @@ fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let is_too_much = |named: &&Named<'_>| Outcome::new(named.level) == Outcome::Overloaded;
     let too_much = all.iter().filter(is_too_much).map(|named| number(&named)).fold(f64::INFINITY, f64::min);
     let kept = || all.iter().filter(|named| kept_up(named.level) && number(named) < too_much);
-    let best = kept().max_by(by_rate).unwrap_or(&all[0]);
+    let best = kept().max_by(by_rate).or_else(|| all.iter().min_by(by_rate)).unwrap_or(&all[0]);
     let above = all.iter().filter(|named| !kept_up(named.level) && number(named) > number(&best)).min_by(by_rate);
     let beside = speech(best.level, &setup.measurement)
         .unwrap_or_else(|| format!("{} {}", title(setup), between(key(setup), best.level)));
@@ -196,7 +199,7 @@ where
 fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
     let figure = |key| FigureAt::new(FigureName { key, point: None });
-    let value = |key, named: &Named<'_>| figure(key).value(named.level).map_or(0.0, |found| found.value);
+    let value = |key, named: &Named<'_>| found(figure(key), named.level).map_or(0.0, |found| found.value);
     let by_goodput = |left: &&Named<'_>, right: &&Named<'_>| value("goodput", left).total_cmp(&value("goodput", right));
     let is_good = |named: &&Named<'_>| kept_up(named.level) && value("goodput_share", named) >= MOSTLY;
     let most_good = all.iter().filter(is_good).max_by(by_goodput);
@@ -212,7 +215,7 @@ fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
             format!("No load was kept up with and {mostly:.0} % good; most is at {}: {rate} ({beside})", best.name)
         }
     };
-    let goodput = figure("goodput").value(best.level);
+    let goodput = found(figure("goodput"), best.level);
     let goodput = goodput.map(|found| reported(best.name.clone(), figure("goodput"), found.value, found.interval));
     let figures = goodput.into_iter().chain(figures(best, setup)).collect();
     let answer = Answer::sure(Question::MostLoad, words, figures);
@@ -228,7 +231,7 @@ fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
 /// What is missing where too few requests tell whether a load that was kept up with is good.
 fn hardly_good(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let share = FigureAt::new(FigureName { key: "goodput_share", point: None });
-    let found = share.value(named.level).filter(|_| kept_up(named.level))?;
+    let found = found(share, named.level).filter(|_| kept_up(named.level))?;
     let interval = found.interval.filter(|interval| interval.low < MOSTLY && MOSTLY <= interval.high)?;
     let times = (interval.high - interval.low) / 2.0 / (found.value - MOSTLY).abs().max(f64::EPSILON);
     let setting = longer(&setup.measurement, (MARGIN * times.powi(2)).clamp(LONGER.0, LONGER.1));
@@ -244,8 +247,9 @@ fn streams(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let by_number =
         |left: &&Named<'_>, right: &&Named<'_>| left.level.load.number().total_cmp(&right.level.load.number());
     let Some(best) = kept.max_by(by_number) else {
-        let words = format!("The server kept no streams in time, not even {}", all[0].name);
-        return unless_wrong(Answer::sure(Question::MostLoad, words, figures(&all[0], setup)), &all[0], setup);
+        let least = all.iter().min_by(by_number).unwrap_or(&all[0]);
+        let words = format!("The server kept no streams in time, not even {}", least.name);
+        return unless_wrong(Answer::sure(Question::MostLoad, words, figures(least, setup)), least, setup);
     };
     let beside = format!("{} {}", title(setup), between(key(setup), best.level));
     let is_most = all.iter().any(|named| named.level.load.number() > best.level.load.number());

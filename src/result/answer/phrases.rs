@@ -6,7 +6,6 @@ use crate::answer::command::command;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
 use crate::figures::{FigureAt, Value};
 use crate::outcome::Outcome;
-use crate::ratio::Figures;
 use crate::reasons::{InvalidReason, Verdict};
 use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
@@ -44,7 +43,7 @@ pub(super) fn kept_up(level: &LevelSummary) -> bool {
 /// What is said of language models: the times to the first token and between tokens, and how much of it is good.
 pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
     let parts = speech_figures(plan).into_iter().filter_map(|figure| {
-        let value = figure.value(level)?.value;
+        let value = found(figure, level)?.value;
         let shown = figure.figure.unit.show(value);
         Some(match figure.figure.key {
             "goodput_share" => format!("{shown} good"),
@@ -89,16 +88,8 @@ pub(super) fn title(setup: &Setup) -> String {
 }
 
 /// A figure of a level; over all starts of the server, if there were several: what one of them was is not what another will be.
-fn found(figure: FigureAt, level: &LevelSummary) -> Option<Value> {
-    over_starts(figure, level).or_else(|| figure.value(level))
-}
-
-fn over_starts(figure: FigureAt, level: &LevelSummary) -> Option<Value> {
-    let figures = Figures::new(level);
-    match figure.statistic().and_then(|statistic| figures.over_starts(statistic)) {
-        Some(across) => Some(Value::by(across.mean, across.interval)),
-        None => figures.at_starts(&figure.key()).map(|all| Value::by(all.value(), all.interval())),
-    }
+pub(super) fn found(figure: FigureAt, level: &LevelSummary) -> Option<Value> {
+    figure.at_all_starts(level).or_else(|| figure.value(level))
 }
 
 pub(super) fn shown(figure: FigureAt, level: &LevelSummary) -> String {
@@ -121,20 +112,29 @@ pub(super) fn between(figure: FigureAt, level: &LevelSummary) -> String {
 
 fn interval(figure: FigureAt, level: &LevelSummary) -> Option<String> {
     let interval = found(figure, level)?.interval?;
-    let starts = level.restarts.as_ref().filter(|_| over_starts(figure, level).is_some());
+    let starts = level.restarts.as_ref().filter(|_| figure.at_all_starts(level).is_some());
     let starts = starts.map(|all| format!(" over {} starts", all.starts)).unwrap_or_default();
     Some(figure.figure.unit.show_between(interval.low.max(0.0), interval.high) + &starts)
 }
 
 /// The answer, with what is wrong with the level that it stands on.
 pub(super) fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
-    let outcome = Outcome::new(named.level);
-    // What was asked is what the load comes to, or which one is too much: that is known then.
-    let is_known = outcome == Outcome::Overloaded || outcome == Outcome::Failed && answer.question == Question::Level;
+    let is_known = is_known(named.level, answer.question);
     match reason(named, setup).or_else(|| few(&answer.words, named, setup)) {
         Some(missing) if is_known => answer.notes(missing),
         Some(missing) => answer.lacks(missing),
         None => answer,
+    }
+}
+
+/// Whether nobody doubts what a level that is not valid came to. What was asked is what the load comes to, or which one is too much:
+/// that is known then, unless the load failed because a client broke.
+pub(super) fn is_known(level: &LevelSummary, question: Question) -> bool {
+    let broke_off = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.contains(&InvalidReason::BrokenOff));
+    match Outcome::new(level) {
+        Outcome::Overloaded => true,
+        Outcome::Failed => question == Question::Level && !broke_off,
+        _ => false,
     }
 }
 

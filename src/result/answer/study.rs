@@ -35,6 +35,16 @@ impl Winner<'_> {
     }
 }
 
+/// Whether the same ways are the fastest, whichever of equals comes first.
+fn are_alike(left: &Winner<'_>, right: &Winner<'_>) -> bool {
+    let names = |winner: &Winner<'_>| {
+        let mut names = [&[winner.name], &winner.equals[..]].concat();
+        names.sort_unstable();
+        names.join("\n")
+    };
+    names(left) == names(right)
+}
+
 /// The fastest way at each size; sizes with the same one are taken together.
 pub(super) fn winners(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
     let Figure::Client(primary) = result.primary else { return None };
@@ -46,7 +56,7 @@ pub(super) fn winners(result: &VariantsResult, setup: &Setup) -> Option<Answer> 
     let figure = FigureAt::of_statistic(primary);
     let figures: Vec<ReportedFigure> = figures(&all, figure);
     let mut parts: Vec<String> = Vec::new();
-    for run in all.chunk_by(|left, right| left.names() == right.names()) {
+    for run in all.chunk_by(are_alike) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let names = first.names();
         let shown = figure.figure.unit.show(first.latency_ns);

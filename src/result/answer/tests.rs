@@ -10,7 +10,9 @@ use crate::reasons::{InvalidReason, Verdict};
 use crate::record::Generated;
 use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
-use crate::summary::{Ending, LevelSummary, LimitCheck, MissingStarts, OpenLoopSummary, StatisticEstimate, sample};
+use crate::summary::{
+    AtStarts, Ending, LevelSummary, LimitCheck, MissingStarts, OpenLoopSummary, StatisticEstimate, sample,
+};
 use crate::sweep::SweepResult;
 use crate::terms::{Flag, GapDistribution, LoadMode, Order, Precision, Range, Rounds, Spacing, StageEdges, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
@@ -351,6 +353,63 @@ fn of_loads_that_follow_each_other_the_one_that_is_not_valid_is_named() {
 }
 
 #[test]
+fn of_several_loads_that_are_not_valid_one_that_is_open_counts_before_one_that_nobody_doubts() {
+    let mut setup = setup(false, 1);
+    setup.mode = LoadMode::FixedSchedule;
+    let rate = |rate: f64, ms, reason| LevelSummary {
+        load: LevelLoad::RequestRate(rate),
+        limit: None,
+        ending: Ending::Stable,
+        verdict: Verdict::Invalid(vec![reason]),
+        ..level(1, rate as u64, ms)
+    };
+    let overloaded = || rate(300.0, 400, InvalidReason::Overloaded(300.0, 200.0));
+    let unstable = |ms| rate(200.0, ms, InvalidReason::Unstable(None));
+    for ms in [560, 20] {
+        let found = answer(&setup, &[overloaded(), unstable(ms)]);
+        let problem = found.missing.unwrap().problem;
+        assert!(found.sure == Sureness::Undecided && problem.starts_with("200 requests/s is unstable"), "{problem}");
+    }
+    let found = answer(&setup, &[overloaded(), rate(310.0, 560, InvalidReason::Overloaded(310.0, 200.0))]);
+    assert!(found.missing.unwrap().problem.starts_with("310 requests/s"), "the slowest is what is told of");
+    let failed = |reason| {
+        let verdict = Verdict::Invalid(vec![reason]);
+        answer(&self::setup(false, 1), &[LevelSummary { ending: Ending::Failed, verdict, ..level(1, 100, 20) }]).sure
+    };
+    assert_eq!(failed(InvalidReason::Errors(1, 101)), Sureness::Sure);
+    assert_eq!(failed(InvalidReason::BrokenOff), Sureness::Undecided, "a client of our own broke");
+}
+
+/// Every request of the first start was good, and of three starts this share.
+fn good_at_starts(concurrency: u32, shares: [f64; 3]) -> LevelSummary {
+    let mut level = LevelSummary { limit: None, ..level(concurrency, 100, 20) };
+    level.client.good = Some(100);
+    let at = |key: &str, values: Vec<f64>, cases| AtStarts { key: key.to_owned(), values, cases, as_one: 1.0 };
+    let rates = shares.map(|share| 100.0 * share).to_vec();
+    level.at_starts = vec![at("goodput_share", shares.to_vec(), Some(vec![100; 3])), at("goodput", rates, None)];
+    level
+}
+
+#[test]
+fn what_is_good_is_told_over_all_starts() {
+    let found = answer(&setup(false, 1), &[good_at_starts(1, [1.0, 0.8, 0.9])]);
+    assert!(found.words.ends_with(", 90 % good"), "{}", found.words);
+    let mut spoken = good_at_starts(1, [1.0, 0.8, 0.9]);
+    let mut generated = Generated::empty();
+    (generated.tokens, generated.counted) = (500, 5);
+    spoken.client.generated = Some(Box::new(generated));
+    let found = answer(&setup(false, 1), &[spoken]);
+    assert!(found.words.starts_with("At concurrency 1: ") && found.words.ends_with(", 90 % good"), "{}", found.words);
+    let [first, second] = [1, 2].map(|concurrency| good_at_starts(concurrency, [1.0, 0.8, 0.9]));
+    let found = answer(&setup(false, 2), &[first, second]);
+    assert!(found.words.starts_with("No load was kept up with and 95 % good"), "{}", found.words);
+    assert_eq!((found.figures[0].key.as_str(), found.figures[0].value), ("goodput", 90.0));
+    let [first, second] = [1, 2].map(|concurrency| good_at_starts(concurrency, [1.0, 0.94, 0.94]));
+    let problem = answer(&setup(false, 2), &[first, second]).missing.unwrap().problem;
+    assert!(problem.starts_with("it is not known whether 95 % are good"), "{problem}");
+}
+
+#[test]
 fn what_is_certain_of_a_load_is_sure_unless_the_run_leaves_something_open() {
     let late = || {
         let verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(300.0, 200.0)]);
@@ -582,16 +641,25 @@ fn ways_that_are_as_fast_are_named_together_and_only_open_ones_need_more_rounds(
     let found = answered(study(|_, variant| 1.0 + 0.01 * variant as f64));
     assert!(found.words.starts_with("Fastest: old and new from 64 B to 1 KiB"), "{}", found.words);
     assert_eq!((found.sure, found.missing), (Sureness::Sure, None), "nothing is open");
+    let other_order = answered(study(|size, variant| if (size > 64) == (variant == 1) { 1.0 } else { 1.01 })).words;
+    assert!(other_order.starts_with("Fastest: old and new from 64 B to 1 KiB"), "{other_order}");
     let mut open = study(|_, _| 1.0);
     for (number, round) in open.cells[1].rounds.iter_mut().enumerate() {
         let turn = round.units[1].as_mut().unwrap();
-        turn.values[0].value *= if number % 2 == 0 { 1.3 } else { 0.8 };
+        turn.values[0].value *= if number % 2 == 0 { 1.2 } else { 0.85 };
     }
     let found = answered(open);
     let missing = found.missing.unwrap();
     let problem = missing.problem.strip_prefix("in 1 of 2 cells another is not known to be slower; ").unwrap();
     assert!(problem.ends_with(" rounds would probably decide"), "{problem}");
     assert!(missing.command.unwrap().contains("--rounds ") && found.sure == Sureness::Undecided);
+    let mut close = study(|_, _| 1.0);
+    for (number, round) in close.cells[1].rounds.iter_mut().enumerate() {
+        let turn = round.units[1].as_mut().unwrap();
+        turn.values[0].value *= if number % 2 == 0 { 1.3 } else { 0.8 };
+    }
+    let missing = answered(close).missing.unwrap();
+    assert!(missing.problem.ends_with("told apart within an hour") && missing.command.is_none(), "{missing:?}");
 }
 
 #[test]
@@ -737,6 +805,12 @@ fn a_gate_says_the_one_condition_that_decided() {
     assert_eq!(words(&result), "Undecided: p99<18ms at concurrency 4: 20 ms (18 to 22 ms)");
     result.requirements.push(condition("p99<10ms", false, Judgement::Failed));
     assert_eq!(words(&result), "Failed: p99<10ms at concurrency 4: 20 ms (18 to 22 ms)");
+    let note = Some(crate::checked::STILL_UNDER_WAY.to_owned());
+    let waits = Checked { note, interval: None, open: true, ..condition("p99<19ms", false, Judgement::Undecided) };
+    result.requirements = vec![waits];
+    let expected =
+        "Undecided: p99<19ms at concurrency 4: 20 ms; requests are still under way that have waited for long";
+    assert!(words(&result).starts_with(expected), "{}", words(&result));
     let interval = Some(Interval { low: 0.621, high: 1.558 });
     let ratio = condition("throughput>-10%", false, Judgement::Undecided);
     result.requirements = vec![Checked { unit: Unit::Ratio, value: Some(0.952), interval, open: true, ..ratio }];
@@ -784,6 +858,8 @@ fn several_rates_are_answered_by_the_highest_that_was_kept_up_with() {
     let found = answer(&setup, &[behind(250.0, 300), behind(300.0, 400)]);
     let words = "No rate was kept up with, not even 250 requests/s (p99 ";
     assert!(found.words.starts_with(words) && found.missing.is_some(), "{}", found.words);
+    let descending = answer(&setup, &[behind(300.0, 400), behind(250.0, 300)]).words;
+    assert!(descending.starts_with(words), "{descending}");
 }
 
 #[test]
