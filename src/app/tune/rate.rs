@@ -16,12 +16,14 @@ const TOLERANCE: f64 = 0.01;
 const DEVIATIONS: f64 = 2.0;
 /// The smallest share that is distinguished from none.
 const MIN_SHARE: f64 = 1e-6;
-/// Where a queue grows, the quicker requests take this many times as long at the end of a window as at its beginning,
+/// Where a queue grows, the quicker requests take at least this many times as long at the end of a window as at its beginning.
 const GROWTH: f64 = 1.5;
-/// or longer by this share of what the missing requests explain: a queue that was long before the window is no multiple of itself.
+/// A queue that was long before the window is not multiplied in it. There the quicker requests take longer by at least this share of what
+/// the missing requests explain.
 const RISE: f64 = 0.5;
-/// The share of the requests that are the quicker ones, and that are not the slower ones.
+/// The quantile of the quicker requests.
 const QUICK: f64 = 0.2;
+/// The quantile of the slower ones.
 const MOST: f64 = 0.8;
 /// Where a long queue makes all requests slow, the slower ones take at most this many times as long as the quicker.
 const ALIKE: f64 = 2.0;
