@@ -352,6 +352,15 @@ mod tests {
         assert!(joined.iter().all(|share| (share - 0.3).abs() < 1e-9), "{joined:?}");
     }
 
+    /// A level of two ranks, after all have told what they know of it.
+    fn closed_together(mut level: LevelSummary, mut evidence: Evidence, ranks: &Ranks) -> LevelSummary {
+        let closing = Closing::new(&level, &evidence, LoadReport::default(), true);
+        let all = ranks.exchange(&closing, ANSWER_LIMIT).unwrap();
+        let parts = [RankPart::new(&level.client), RankPart::new(&level.client)];
+        let _ = close(&mut level, &mut evidence, ranks, &all, &parts);
+        level
+    }
+
     /// What one of them knows alone is in the result of all.
     #[test]
     fn whoever_stood_still_or_noticed_something_is_heard() {
@@ -361,12 +370,8 @@ mod tests {
             (level.threads, level.connections) = (Some(3), Some(4));
             level.remarks = Remark::of_pauses(Duration::from_secs(7)).filter(|_| is_second).into_iter().collect();
             let still = Duration::from_secs(if is_second { 4 } else { 0 });
-            let mut evidence = Evidence { still, ..Evidence::default() };
-            let closing = Closing::new(&level, &evidence, LoadReport::default(), true);
-            let all = ranks.exchange(&closing, ANSWER_LIMIT).unwrap();
-            let parts = [RankPart::new(&level.client), RankPart::new(&level.client)];
-            let _ = close(&mut level, &mut evidence, &ranks, &all, &parts);
-            level
+            let evidence = Evidence { still, ..Evidence::default() };
+            closed_together(level, evidence, &ranks)
         });
         for level in closed {
             assert_eq!(level.verdict, Verdict::Invalid(vec![InvalidReason::RankStoodStill(1, 4.0)]));
@@ -381,12 +386,8 @@ mod tests {
         let closed = together(2, |ranks| {
             let mut level = sample::level(LevelLoad::Concurrency(2), 2_000, 1_000_000);
             level.remarks = Remark::of_pauses(Duration::from_secs(7)).into_iter().collect();
-            let mut evidence = Evidence { still: Duration::from_secs(3), ..Evidence::default() };
-            let closing = Closing::new(&level, &evidence, LoadReport::default(), true);
-            let all = ranks.exchange(&closing, ANSWER_LIMIT).unwrap();
-            let parts = [RankPart::new(&level.client), RankPart::new(&level.client)];
-            let _ = close(&mut level, &mut evidence, &ranks, &all, &parts);
-            level
+            let evidence = Evidence { still: Duration::from_secs(3), ..Evidence::default() };
+            closed_together(level, evidence, &ranks)
         });
         for level in closed {
             assert_eq!(level.verdict, Verdict::Invalid(vec![InvalidReason::RankStoodStill(0, 3.0)]));
