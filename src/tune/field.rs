@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::calibration::{Calibration, DOUBT, Prediction};
+use crate::reason::Reason;
 use crate::space::{Place, Space};
 
 /// Maximum number of racing points; steps from the best one examine those left out.
@@ -12,7 +13,7 @@ pub const MAX_RACING: usize = 60;
 pub const MIN_RACING: usize = 5;
 
 /// A point that does not race, and why.
-pub type Excluded = (Place, String);
+pub type Excluded = (Place, Reason);
 
 /// What is known before the race.
 pub struct Forecast<'a> {
@@ -84,15 +85,15 @@ impl Forecast<'_> {
     }
 
     /// Why a point is not measured, if there is a reason.
-    pub fn exclusion(&self, place: &Place) -> Option<String> {
+    pub fn exclusion(&self, place: &Place) -> Option<Reason> {
         match self.failed_setting(place) {
-            Some(setting) => Some(format!("{setting} could not be loaded")),
+            Some(setting) => Some(Reason::NotLoaded(setting)),
             None => self.against(place, self.calibration.predict(place)),
         }
     }
 
     /// The calibration's reason against a point.
-    fn against(&self, place: &Place, predicted: Prediction) -> Option<String> {
+    fn against(&self, place: &Place, predicted: Prediction) -> Option<Reason> {
         let Prediction { score, violation } = predicted;
         if !self.calibration.is_bracketed(place) {
             return None;
@@ -101,12 +102,9 @@ impl Forecast<'_> {
         let terms = if self.calibration.saw(place) { 2.0 } else { 2.0 * self.space.dimensions.len() as f64 + 2.0 };
         let doubt = |noise: f64| DOUBT + 2.0 * noise * f64::sqrt(terms);
         if violation > doubt(self.noise.1) {
-            return Some(format!("predicted to miss a constraint by a factor of {:.1}", violation.exp()));
+            return Some(Reason::PredictedToMiss(violation.exp()));
         }
         let best = self.best?;
-        (score + doubt(self.noise.0) < best).then(|| {
-            let share = (score - best).exp() * 100.0;
-            format!("predicted to reach {share:.0} % of the best that was measured")
-        })
+        (score + doubt(self.noise.0) < best).then(|| Reason::Predicted((score - best).exp()))
     }
 }

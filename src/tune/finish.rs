@@ -3,7 +3,8 @@
 use crate::answer::{self, Answer, cheapest, confirmed, leader, meets};
 use crate::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
 use crate::race::Standings;
-use crate::racing::{CONFIDENCE, NO_TIME, far_behind, is_race};
+use crate::racing::{CONFIDENCE, is_race};
+use crate::reason::Reason;
 use crate::space::Place;
 use crate::trial::{MeasuredTrial, Phase, Status};
 
@@ -42,7 +43,7 @@ impl Planner {
             beside.push(number);
             if self.price_of_round(&round(&beside), unit) > round_limit {
                 beside.pop();
-                self.leave(number, NO_TIME.to_owned());
+                self.leave(number, Reason::NoTime);
                 break;
             }
         }
@@ -88,8 +89,8 @@ impl Planner {
         for number in self.members.clone() {
             if number != 0 && number != best && number != ahead {
                 let stepped = self.candidates[number].trials.iter().any(|trial| trial.phase == Phase::Step);
-                let reason = if stepped { "no better than its neighbour" } else { NO_TIME };
-                self.leave(number, reason.to_owned());
+                let reason = if stepped { Reason::NoBetterThanNeighbour } else { Reason::NoTime };
+                self.leave(number, reason);
             }
         }
         if moves && self.budget.for_steps(self.reserve()) > 0.0 {
@@ -148,7 +149,7 @@ impl Planner {
     fn drop_far_behind(&mut self, best: usize) {
         for number in (1..self.candidates.len()).filter(|number| *number != best) {
             let share = self.share_of_best(number).filter(|_| self.candidates[number].is_open());
-            share.into_iter().for_each(|share| self.drop_candidate(number, far_behind(share)));
+            share.into_iter().for_each(|share| self.drop_candidate(number, Reason::FarBehind(share)));
         }
     }
 

@@ -19,6 +19,7 @@ mod narrowing;
 mod planner;
 mod race;
 mod racing;
+mod reason;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -27,5 +28,6 @@ mod trial;
 pub use answer::{Answer, Beside, Gain};
 pub use planner::Planner;
 pub use race::median;
+pub use reason::Reason;
 pub use space::{Dimension, Place, Space};
 pub use trial::{Candidate, Found, Observation, Phase, Settings, Status, Trial};

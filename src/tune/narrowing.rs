@@ -12,6 +12,7 @@ use crate::field::{Forecast, MIN_RACING};
 use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::median;
 use crate::racing::ROUNDS;
+use crate::reason::Reason;
 use crate::space::{Place, Space};
 use crate::trial::Phase;
 
@@ -54,10 +55,10 @@ impl Planner {
         let near = numbers.iter().filter(|number| score(**number) > best - DOUBT).count();
         let others = numbers.split_off(self.capacity().clamp(KEPT, near.max(MIN_RACING)).min(numbers.len()));
         let reason = |number: usize| match meets(&self.candidates[number], |_| true) {
-            true => format!("at {:.0} % of the best at a first look", (score(number) - best).exp() * 100.0),
-            false => "misses a constraint at a first look".to_owned(),
+            true => Reason::BehindAtFirst((score(number) - best).exp()),
+            false => Reason::MissedAtFirst,
         };
-        let reasons: Vec<(usize, String)> = others.into_iter().map(|number| (number, reason(number))).collect();
+        let reasons: Vec<(usize, Reason)> = others.into_iter().map(|number| (number, reason(number))).collect();
         reasons.into_iter().for_each(|(number, reason)| self.leave(number, reason));
         numbers.into_iter().filter_map(|number| self.candidates[number].place.clone()).collect()
     }

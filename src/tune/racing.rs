@@ -5,6 +5,7 @@ use crate::calibration::{Calibration, DOUBT};
 use crate::field::{Forecast, MAX_RACING, MIN_RACING};
 use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::{Standings, is_violated, median, repeatability};
+use crate::reason::Reason;
 use crate::space::Place;
 use crate::trial::{MeasuredTrial, Phase, Status};
 
@@ -19,13 +20,6 @@ pub(super) const CONFIDENCE: f64 = 0.90;
 /// A candidate is given up if it is behind by more than the doubt, plus this many standard errors.
 const FAR: f64 = 3.0;
 /// Why an unmeasured candidate is dropped.
-pub(super) const NO_TIME: &str = "no time to measure it";
-
-/// Why a candidate at such a share of the best is dropped.
-pub(super) fn far_behind(share: f64) -> String {
-    format!("far behind, at {:.0} % of the best", share * 100.0)
-}
-
 impl Planner {
     /// Measures the present configuration, which shows how long a trial takes.
     pub(super) fn measure_base(&mut self) {
@@ -169,7 +163,7 @@ impl Planner {
         if number == 0 {
             self.members.retain(|member| *member != 0);
         } else {
-            self.drop_candidate(number, far_behind(share));
+            self.drop_candidate(number, Reason::FarBehind(share));
         }
         true
     }
@@ -193,16 +187,16 @@ impl Planner {
     }
 
     /// Drops a candidate that is proven worse.
-    pub(super) fn drop_candidate(&mut self, number: usize, reason: String) {
+    pub(super) fn drop_candidate(&mut self, number: usize, reason: Reason) {
         self.drop_for(number, reason, true);
     }
 
     /// Drops a candidate that there is no time for.
-    pub(super) fn leave(&mut self, number: usize, reason: String) {
+    pub(super) fn leave(&mut self, number: usize, reason: Reason) {
         self.drop_for(number, reason, false);
     }
 
-    fn drop_for(&mut self, number: usize, reason: String, is_shown: bool) {
+    fn drop_for(&mut self, number: usize, reason: Reason, is_shown: bool) {
         if self.candidates[number].is_open() {
             self.candidates[number].status = Status::Dropped { rung: self.rung, reason, is_shown };
         }
@@ -215,13 +209,13 @@ impl Planner {
         for number in self.members.clone() {
             if number != 0 && is_violated(&self.candidates[number].violations(|_| true)) {
                 let missed = median(&self.candidates[number].violations(|_| true)).exp();
-                self.drop_candidate(number, format!("misses a constraint by a factor of {missed:.2}"));
+                self.drop_candidate(number, Reason::Misses(missed));
             }
         }
         let raced = self.raced();
         for number in self.members.clone() {
             if number != 0 && !raced.contains(&number) {
-                self.leave(number, NO_TIME.to_owned());
+                self.leave(number, Reason::NoTime);
             }
         }
         let standings = Standings::new(&self.candidates, &raced, is_race);
@@ -234,7 +228,7 @@ impl Planner {
             let difference = standings.difference(*number, best, half_width);
             if let Some(worse) = difference.filter(|difference| difference.high < 0.0) {
                 let middle = (worse.low + worse.high) / 2.0;
-                self.drop_candidate(*number, format!("{:.1} % worse than the best", (1.0 - middle.exp()) * 100.0));
+                self.drop_candidate(*number, Reason::Worse(middle.exp()));
             }
         }
         self.halve(&standings, best);
@@ -271,8 +265,8 @@ impl Planner {
         });
         let keep = (others.len() + 1).div_ceil(2).max(KEPT) - 1;
         for number in others.into_iter().skip(keep) {
-            let share = (mean(number) - mean(best)).exp() * 100.0;
-            self.leave(number, format!("in the worse half, at {share:.0} % of the best"));
+            let share = (mean(number) - mean(best)).exp();
+            self.leave(number, Reason::WorseHalf(share));
         }
     }
 }

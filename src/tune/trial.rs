@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reason::Reason;
 use crate::space::Place;
 
 /// Parameters of a search.
@@ -114,14 +115,14 @@ pub enum Status {
         /// Which rung, from 1.
         rung: usize,
         /// Why.
-        reason: String,
+        reason: Reason,
         /// Whether measurements prove it worse; otherwise more time may bring it back.
         is_shown: bool,
     },
     /// It could not be loaded or measured.
     Failed(String),
     /// It was never measured, because of the results of others.
-    RuledOut(String),
+    RuledOut(Reason),
 }
 
 impl Candidate {

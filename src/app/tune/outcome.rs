@@ -12,7 +12,7 @@ use crate::plan::Searched;
 use crate::result::{CandidateResult, CandidateStatus, TUNE_VERSION, TrialFigures, TuneFigures, TuneResult};
 use crate::stats::Interval;
 use crate::terms::Statistic;
-use crate::tune::{Answer, Beside, Candidate, Phase, Status, median};
+use crate::tune::{Answer, Beside, Candidate, Phase, Reason, Status, median};
 
 /// The result.
 pub fn result(search: &Search<'_>) -> TuneResult {
@@ -104,9 +104,8 @@ fn one(
     let meets = !violations.is_empty() && median(&violations) <= 0.0;
     let beside = beside.iter().find(|beside| beside.number == number).copied();
     let confirmed = confirmed.then_some(Confirmed { meets, beside });
-    let (status, reason) = status_of(answer, number, candidate, confirmed);
-    let means = figures.as_ref().map(|figures| &figures.means);
-    let reason = reason.map(|reason| rate::named_miss(search.plan, reason, means));
+    let demand = rate::demand(search.plan, figures.as_ref().map(|figures| &figures.means));
+    let (status, reason) = status_of(answer, &Judged { number, candidate, confirmed, demand });
     CandidateResult { number, values, status, reason, meets, figures }
 }
 
@@ -124,19 +123,24 @@ struct Confirmed {
     beside: Option<Beside>,
 }
 
-fn status_of(
-    answer: &Answer,
+/// A candidate, and what is to be said of it.
+struct Judged<'a> {
     number: usize,
-    candidate: &Candidate,
+    candidate: &'a Candidate,
     confirmed: Option<Confirmed>,
-) -> (CandidateStatus, Option<String>) {
+    /// What it misses if it misses something.
+    demand: &'a str,
+}
+
+fn status_of(answer: &Answer, judged: &Judged<'_>) -> (CandidateStatus, Option<String>) {
+    let Judged { number, candidate, confirmed, demand } = *judged;
     let is = |status: CandidateStatus, reason: Option<String>| (status, reason);
     match &candidate.status {
         Status::Failed(reason) => return is(CandidateStatus::Failed, Some(reason.clone())),
-        Status::RuledOut(reason) => return is(CandidateStatus::RuledOut, Some(reason.clone())),
+        Status::RuledOut(reason) => return is(CandidateStatus::RuledOut, Some(reason.sentence(demand))),
         _ => {}
     }
-    let missed = confirmed.filter(|confirmed| !confirmed.meets).map(|_| "misses a constraint".to_owned());
+    let missed = confirmed.filter(|confirmed| !confirmed.meets).map(|_| format!("misses {demand}"));
     if number == 0 {
         return is(CandidateStatus::Yours, missed);
     }
@@ -147,7 +151,7 @@ fn status_of(
         );
     }
     let beside = confirmed.and_then(|confirmed| confirmed.beside);
-    let behind = |beside: Beside| format!("{:.1} % worse than the best", (1.0 - beside.share) * 100.0);
+    let behind = |beside: Beside| Reason::Worse(beside.share).sentence(demand);
     let worse = beside.filter(|beside| beside.is_worse == Some(true)).map(behind);
     if let Some(reason) = missed.or(worse) {
         return is(CandidateStatus::Worse, Some(reason));
@@ -159,10 +163,10 @@ fn status_of(
             Some(beside) => is(CandidateStatus::Undecided, Some(against_best(&beside))),
             None => is(CandidateStatus::NotWorse, None),
         },
-        (Status::Dropped { reason, .. }, _, true) => is(CandidateStatus::NotMeasured, Some(reason.clone())),
-        (Status::Dropped { rung: 0, reason, .. }, ..) => is(CandidateStatus::Dropped, Some(reason.clone())),
+        (Status::Dropped { reason, .. }, _, true) => is(CandidateStatus::NotMeasured, Some(reason.sentence(demand))),
+        (Status::Dropped { rung: 0, reason, .. }, ..) => is(CandidateStatus::Dropped, Some(reason.sentence(demand))),
         (Status::Dropped { rung, reason, .. }, ..) => {
-            is(CandidateStatus::Dropped, Some(format!("rung {rung}: {reason}")))
+            is(CandidateStatus::Dropped, Some(format!("rung {rung}: {}", reason.sentence(demand))))
         }
         (_, _, true) => is(CandidateStatus::NotMeasured, None),
         _ => is(CandidateStatus::Dropped, Some("no time to measure it again".to_owned())),
@@ -231,9 +235,18 @@ mod tests {
         assert_eq!([false, true].map(|interrupted| exit_code(&Answer::Nothing, interrupted)), [3, 130]);
     }
 
+    fn status(
+        answer: &Answer,
+        number: usize,
+        candidate: &Candidate,
+        confirmed: Option<Confirmed>,
+    ) -> (CandidateStatus, Option<String>) {
+        status_of(answer, &Judged { number, candidate, confirmed, demand: "a constraint" })
+    }
+
     #[test]
     fn who_was_not_confirmed_is_no_winner() {
-        let outcome = |answer: &Answer| (status_of(answer, 3, &Candidate::new(None), None).0, left(answer));
+        let outcome = |answer: &Answer| (status(answer, 3, &Candidate::new(None), None).0, left(answer));
         let so_far = "The best so far, which was not confirmed,";
         assert_eq!(outcome(&Answer::Unconfirmed(3, GAIN)), (CandidateStatus::Ahead, so_far));
         assert_eq!(outcome(&Answer::Meets(3)), (CandidateStatus::Winner, "The winner"));
@@ -245,12 +258,9 @@ mod tests {
 
     #[test]
     fn who_was_never_measured_was_not_worse() {
-        let gone = |reason: &str| Candidate {
-            status: Status::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
-            ..Candidate::new(None)
-        };
-        let status = status_of(&Answer::Kept(None), 4, &gone("no time to measure it"), None);
-        assert_eq!(status, (CandidateStatus::NotMeasured, Some("no time to measure it".to_owned())));
+        let gone = Status::Dropped { rung: 1, reason: Reason::NoTime, is_shown: true };
+        let outcome = status(&Answer::Kept(None), 4, &Candidate { status: gone, ..Candidate::new(None) }, None);
+        assert_eq!(outcome, (CandidateStatus::NotMeasured, Some("no time to measure it".to_owned())));
     }
 
     /// A candidate that was measured.
@@ -266,7 +276,7 @@ mod tests {
     #[test]
     fn who_was_confirmed_and_is_worse_is_called_that() {
         let outcome =
-            |confirmed: Confirmed, status: Status| status_of(&Answer::Kept(None), 4, &seen(status), Some(confirmed));
+            |confirmed: Confirmed, found: Status| status(&Answer::Kept(None), 4, &seen(found), Some(confirmed));
         let worse = |reason: &str| (CandidateStatus::Worse, Some(reason.to_owned()));
         let beside = |share: f64, is_worse: Option<bool>| {
             let interval = Interval { low: share * 0.9, high: share * 1.1 };
@@ -284,8 +294,11 @@ mod tests {
             (CandidateStatus::Undecided, Some(numbers.to_owned())),
             "not that it is not worse"
         );
-        let dropped = |is_shown: bool| Status::Dropped { rung: 1, reason: "behind".to_owned(), is_shown };
+        let dropped = |is_shown: bool| Status::Dropped { rung: 1, reason: Reason::FarBehind(0.4), is_shown };
         assert_eq!(outcome(near, dropped(false)), (CandidateStatus::NotWorse, None));
-        assert_eq!(outcome(near, dropped(true)), (CandidateStatus::Dropped, Some("rung 1: behind".to_owned())));
+        assert_eq!(
+            outcome(near, dropped(true)),
+            (CandidateStatus::Dropped, Some("rung 1: far behind, at 40 % of the best".to_owned()))
+        );
     }
 }

@@ -120,11 +120,11 @@ pub fn falls_behind(figures: &Figures) -> bool {
     violation(figures).is_some_and(|violation| violation > 0.0)
 }
 
-/// The reason against a candidate, with what it misses by its name. `figures` are those of the candidate, if it was measured.
-pub fn named_miss(plan: &TunePlan, reason: String, figures: Option<&Figures>) -> String {
+/// What a candidate misses that misses something. `figures` are those of the candidate, if it was measured.
+pub fn demand(plan: &TunePlan, figures: Option<&Figures>) -> &'static str {
     // Without any constraint it is the rate that a candidate is predicted to miss.
     let is_rate = plan.constraints.is_empty() || figures.is_some_and(falls_behind);
-    if is_rate { reason.replace("a constraint", "the rate") } else { reason }
+    if is_rate { "the rate" } else { "a constraint" }
 }
 
 #[cfg(test)]
@@ -235,11 +235,10 @@ mod tests {
     fn what_is_missed_is_named() {
         use crate::app::tune::sample::plan;
         let figures = |share: f64| Figures { named: [(KEPT_UP.to_owned(), share)].into(), ..Figures::default() };
-        let reason = || "misses a constraint by a factor of 1.30".to_owned();
         let (plain, limited) = (plan("--at-rate 9"), plan("--at-rate 9 --constraint p99<5ms"));
-        assert_eq!(named_miss(&limited, reason(), Some(&figures(0.7))), "misses the rate by a factor of 1.30");
-        assert_eq!(named_miss(&limited, reason(), Some(&figures(1.0))), reason());
-        assert_eq!(named_miss(&limited, reason(), None), reason());
-        assert_eq!(named_miss(&plain, "predicted to miss a constraint".to_owned(), None), "predicted to miss the rate");
+        assert_eq!(demand(&limited, Some(&figures(0.7))), "the rate");
+        assert_eq!(demand(&limited, Some(&figures(1.0))), "a constraint");
+        assert_eq!(demand(&limited, None), "a constraint");
+        assert_eq!(demand(&plain, None), "the rate");
     }
 }

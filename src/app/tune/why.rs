@@ -91,8 +91,10 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
     }
     let (rate, latency) = (change(|figures| figures.throughput), change(|figures| figures.latency_ns));
     let means = other.figures.as_ref().map(|figures| &figures.means);
-    let misses = || rate::named_miss(search.plan, ", which misses a constraint".to_owned(), means);
-    let missed = if other.meets { String::new() } else { misses() };
+    let missed = match other.meets {
+        true => String::new(),
+        false => format!(", which misses {}", rate::demand(search.plan, means)),
+    };
     Some(format!("{setting}: throughput {rate}, p{percentile} {latency}{missed}"))
 }
 
