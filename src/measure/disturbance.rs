@@ -20,6 +20,9 @@ const CLOCK_TOLERANCE: f64 = 0.5;
 
 /// Others that use so much of one processor are at work: a thread that wakes may find them on its own.
 const AT_WORK: f64 = 0.05;
+/// Threads of ours that wait for a processor for so much of the time do so for others, where it is not known what others use. A
+/// client that has what it wants waits half as long.
+const KEPT_WAITING: f64 = 0.01;
 
 /// Looks at the machine at every edge of a window.
 pub(super) struct Sentry<'a> {
@@ -60,6 +63,7 @@ impl<'a> Sentry<'a> {
         let share = |wanted| of_cause(&found, wanted).unwrap_or(0.0);
         share(Cause::Others) * last.processors.len() as f64 >= AT_WORK
             || share(Cause::Steal) >= AT_WORK
+            || last.busy.is_empty() && waiting(first, last) >= KEPT_WAITING
             || Disturbance::judged(found, 0).is_some()
     }
 
@@ -76,6 +80,12 @@ impl<'a> Sentry<'a> {
     pub(super) fn begin(&mut self) {
         self.first.clone_from(&self.last);
     }
+}
+
+/// How long our threads waited for a processor, of the time between two readings.
+fn waiting(before: &Reading, after: &Reading) -> f64 {
+    let waited = Duration::from_nanos(threads::since(&after.waits, &before.waits).waited_ns);
+    waited.as_secs_f64() / (after.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 /// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of

@@ -45,17 +45,19 @@ pub trait HostMonitor {
     fn read(&self) -> Reading;
 }
 
-/// Name of a server's program.
-const SERVER: &str = "tritonserver";
+/// What the names of servers' programs begin with, of which the kernel keeps 15 bytes.
+const SERVERS: [&str; 4] = ["tritonserver", "tensorflow_mode", "ollama", "llama-server"];
+/// Programs that pass on to a container what arrives at one of its ports.
+const FORWARDERS: [&str; 4] = ["docker-proxy", "rootlessport", "slirp4netns", "pasta"];
 
 /// Where the server is among the processes of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// In this process, or on another machine.
     NotAmongOthers,
-    /// It listens on this port of this machine. If no process with a server's name is visible there (it is in another
-    /// container, behind a proxy, or another user's), its time cannot be separated from that of others, which are then
-    /// not judged.
+    /// It listens on this port of this machine. If nobody can see which process does (it is in another container, or another
+    /// user's), it is the only one with a server's name. If there are several, or another program listens (a proxy), its time
+    /// cannot be separated from that of others, which are then not judged.
     ListensOn(u16),
     /// It may be on this machine, but invisible. Others are not judged.
     OutOfSight,
@@ -69,11 +71,29 @@ impl Server {
             Self::OutOfSight => return None,
             Self::ListensOn(port) => port,
         };
-        let listeners = listener::processes(port);
-        let is_server = |process: &&Process| listeners.contains(&process.pid) && process.name.starts_with(SERVER);
-        let found: Vec<Pid> = all.iter().filter(is_server).map(|process| process.pid).collect();
-        (!found.is_empty()).then_some(found)
+        server_behind(&listener::processes(port), all)
     }
+}
+
+/// The processes of the server to which `listeners` lead, where that is certain.
+fn server_behind(listeners: &[Pid], all: &[Process]) -> Option<Vec<Pid>> {
+    let pids = |processes: Vec<&Process>| processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+    let (listening, others): (Vec<&Process>, Vec<&Process>) =
+        all.iter().partition(|process| listeners.contains(&process.pid));
+    let direct: Vec<&Process> = listening.iter().copied().filter(|process| is_server(process)).collect();
+    if !direct.is_empty() {
+        return Some(pids(direct));
+    }
+    let is_forwarded = listening.iter().all(|process| FORWARDERS.contains(&process.name.as_str()));
+    let servers = pids(others.iter().copied().filter(|process| is_server(process)).collect());
+    let is_below = |process: &Process| process.parent.is_some_and(|parent| servers.contains(&parent));
+    let roots: Vec<&Process> =
+        others.into_iter().filter(|process| servers.contains(&process.pid) && !is_below(process)).collect();
+    (is_forwarded && roots.len() == 1).then(|| pids(roots))
+}
+
+fn is_server(process: &Process) -> bool {
+    SERVERS.iter().any(|name| process.name.starts_with(name))
 }
 
 /// The machine that this process runs on.
@@ -118,12 +138,8 @@ impl Machine {
 }
 
 impl Scope {
-    fn separable_pids(&self) -> &[Pid] {
-        if self.others_are_known { &self.processes } else { &[] }
-    }
-
     fn busy(&self) -> HashMap<i32, Duration> {
-        let pids = self.separable_pids().iter();
+        let pids = self.processes.iter().filter(|_| self.others_are_known);
         pids.filter_map(|pid| Some((pid.as_raw_nonzero().get(), processes::find(*pid)?.busy))).collect()
     }
 }
@@ -160,7 +176,9 @@ impl HostMonitor for Machine {
         let busy = scope.busy();
         let beside = scope.beside.iter().filter_map(|pid| Some(processes::find(*pid)?.busy)).sum();
         let mut waits = HashMap::new();
-        for pid in scope.separable_pids() {
+        // How long our own threads wait is known, whoever is at work.
+        let ours = if scope.others_are_known { &scope.processes[..] } else { &[getpid()] };
+        for pid in ours {
             waits.extend(threads::waits(*pid, MAX_THREADS - waits.len().min(MAX_THREADS)));
         }
         let khz = if scope.keeps_frequency { frequency::highest_khz(&scope.processors) } else { None };
@@ -172,21 +190,44 @@ impl HostMonitor for Machine {
 mod tests {
     use super::*;
 
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
+    /// A process with its parent's number; 0 if that is outside.
+    fn process(number: i32, parent: i32, name: &str) -> Process {
+        Process { pid: pid(number), parent: Pid::from_raw(parent), name: name.to_owned(), busy: Duration::ZERO }
+    }
+
     #[test]
     fn a_server_is_known_by_its_port_and_name() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let server = Server::ListensOn(listener.local_addr().unwrap().port());
         assert_eq!(server.processes(&processes::all()), None, "it is called otherwise");
-        let all: Vec<Process> = processes::all()
-            .into_iter()
-            .map(|process| Process {
-                name: if process.pid == getpid() { SERVER.into() } else { process.name },
-                ..process
-            })
-            .collect();
+        let renamed = |process: Process| match process.pid == getpid() {
+            true => Process { name: SERVERS[0].into(), ..process },
+            false => process,
+        };
+        let all: Vec<Process> = processes::all().into_iter().map(renamed).collect();
         assert_eq!(server.processes(&all), Some(vec![getpid()]));
         assert_eq!(Server::OutOfSight.processes(&all), None);
         assert_eq!(Server::NotAmongOthers.processes(&all), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_server_in_a_container_is_the_only_one_of_its_name() {
+        let container = [process(1, 0, "systemd"), process(5, 1, "docker-proxy"), process(7, 1, "tritonserver")];
+        let behind = |listeners: &[i32], further: &[Process]| {
+            let listeners: Vec<Pid> = listeners.iter().copied().map(pid).collect();
+            server_behind(&listeners, &[&container, further].concat())
+        };
+        let only = Some(vec![pid(7)]);
+        assert_eq!(behind(&[5], &[]), only, "behind docker's proxy");
+        assert_eq!(behind(&[], &[]), only, "another user's, or behind the kernel's own forwarding");
+        assert_eq!(behind(&[5], &[process(8, 7, "tritonserver")]), only, "one of its own children");
+        assert_eq!(behind(&[5], &[process(8, 1, "tritonserver")]), None, "it may be either");
+        assert_eq!(behind(&[9], &[process(9, 1, "nginx")]), None, "who knows where that leads");
+        assert_eq!(behind(&[9], &[process(9, 1, "tritonserver")]), Some(vec![pid(9)]), "that one listens itself");
     }
 
     #[test]
@@ -196,9 +237,10 @@ mod tests {
         let reading = machine.read();
         assert!(!reading.processors.is_empty() && !reading.waits.is_empty(), "{reading:?}");
         assert!(reading.busy.contains_key(&getpid().as_raw_nonzero().get()));
-        // Port 9 is that of "discard", which is no server of ours.
-        let unknown = Machine::new(Server::ListensOn(9), &[]);
+        let unknown = Machine::new(Server::OutOfSight, &[]);
         unknown.look_around();
-        assert!(unknown.read().busy.is_empty(), "the server's time would be that of others");
+        let reading = unknown.read();
+        assert!(reading.busy.is_empty(), "the server's time would be that of others");
+        assert!(!reading.waits.is_empty(), "our threads' waiting is known all the same");
     }
 }

@@ -123,13 +123,14 @@ fn a_kernel_that_tells_nothing_disturbs_nothing() {
     let mut before = after(&[IDLE]);
     before.processors = silent.processors.clone();
     assert_eq!(difference(&before, &silent, 0), None);
-    let unknown = |mut reading: Reading| {
-        reading.busy.clear();
-        reading.waits.clear();
-        reading
-    };
     let hog = Window { others: 500, waited: 500, ..IDLE };
     assert_eq!(difference(&unknown(after(&[IDLE])), &unknown(after(&[IDLE, hog])), 0), None, "it may be the server");
+}
+
+/// A reading where nobody knows which processes are the server's.
+fn unknown(mut reading: Reading) -> Reading {
+    reading.busy.clear();
+    reading
 }
 
 #[test]
@@ -183,4 +184,15 @@ fn others_are_at_work_before_they_disturb_a_window() {
     assert_eq!(beside(10, 40), (0, true));
     assert_eq!(beside(500, 0), (3, true));
     assert!(!Sentry::new(None).others_at_work());
+}
+
+#[test]
+fn who_waits_for_a_processor_is_beside_others_whoever_they_are() {
+    let is_beside = |waited: u64, known: bool| {
+        let ends = [after(&[]), after(&[Window { waited, ..IDLE }])];
+        let [first, last] = ends.map(|end| if known { end } else { unknown(end) });
+        Sentry { host_monitor: None, first: Some(first), last: Some(last), khz: 0 }.others_at_work()
+    };
+    assert!(is_beside(10, false) && !is_beside(4, false));
+    assert!(!is_beside(10, true), "the server is known, and others hardly ran");
 }
