@@ -184,6 +184,10 @@ impl InstanceState {
         if ordinals.contains(&settings.stall_after_requests) {
             delay += settings.stall_us * MICROSECOND;
         }
+        // Ordinals begin with 1.
+        if batch.first_ordinal <= settings.cold_requests {
+            delay += settings.cold_us * MICROSECOND;
+        }
         if delay == 0 {
             return start;
         }

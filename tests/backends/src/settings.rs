@@ -160,6 +160,10 @@ pub struct Settings {
     pub stall_after_requests: u64,
     /// Length of the stall.
     pub stall_us: u64,
+    /// So many requests come before the model has warmed up.
+    pub cold_requests: u64,
+    /// How much longer executions that hold one of them take.
+    pub cold_us: u64,
     /// Every n-th request fails.
     pub fail_every: u64,
     /// In which way.
@@ -253,6 +257,8 @@ impl Settings {
             "crash_if" => self.crash_if = Some(LoadRule::parse(key, value)?),
             "stall_after_requests" => self.stall_after_requests = number(key, value, u64::MAX)?,
             "stall_us" => self.stall_us = number(key, value, LONGEST_US)?,
+            "cold_requests" => self.cold_requests = number(key, value, u64::MAX)?,
+            "cold_us" => self.cold_us = number(key, value, LONGEST_US)?,
             "fail_every" => self.fail_every = number(key, value, u64::MAX)?,
             "fail_mode" => {
                 let modes = [
