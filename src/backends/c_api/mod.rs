@@ -6,6 +6,8 @@ mod fold;
 mod loaded;
 mod log;
 mod missing;
+mod python_models;
+mod readiness;
 mod repository;
 mod threads;
 
@@ -25,18 +27,17 @@ use crate::backend::{
     SlotId, Threading, release,
 };
 use crate::c_api::missing::explained;
+use crate::c_api::readiness::await_ready;
 use crate::clock::Stamp;
-use crate::engine::ServerWait;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::model_list::{ListedModel, names};
-use crate::plan::Target;
+use crate::plan::{ServerPlan, Target};
 use crate::processes;
 use crate::shm;
 use crate::stdio::{self, note};
 use crate::triton_json;
-use crate::unready::UNREADY;
 
 /// The embedded server.
 pub struct TritonInProcess {
@@ -70,6 +71,9 @@ static MODELS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// How long a program that leaves at once waits for loading threads to reach the gate before `fork`.
 const REST_LIMIT: Duration = Duration::from_millis(300);
 
+/// The first release (25.08) whose python backend starts processes without a shell.
+const STARTS_WITHOUT_SHELL: (u32, u32) = (2, 60);
+
 /// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another
 /// internal release callback: for ensembles and sequences before 25.09, for iterative sequences before 25.11.
 fn reusable_from(model: &ModelSpec, iterative: &[ModelId]) -> (u32, u32) {
@@ -86,10 +90,17 @@ impl TritonInProcess {
     /// # Errors
     /// The library's or Triton's own reason.
     pub fn start(target: &Target) -> Result<Self> {
-        repository::check(&target.server.repositories, target.bls_composing.iter().chain(target.models()))?;
+        let models = || target.bls_composing.iter().chain(target.models());
+        repository::check(&target.server.repositories, models())?;
+        python_models::check_scripts(&target.server, models().map(|model| &*model.name))?;
         let server = start_server(target)?;
-        for model in target.bls_composing.iter().chain(target.models()) {
-            let loaded = load(&server, &model.name).map_err(|error| explain(&server, &model.name, error));
+        let version = version_of(&server)?;
+        if version < STARTS_WITHOUT_SHELL {
+            python_models::check_paths(&target.server, models().map(|model| &*model.name))?;
+        }
+        for model in models() {
+            let loaded = load(&server, &model.name);
+            let loaded = loaded.map_err(|error| explain(&server, &target.server, &model.name, error));
             loaded.map_err(|error| explained(error, &target.server))?;
         }
         let server_wait = target.connection.server_wait;
@@ -97,7 +108,6 @@ impl TritonInProcess {
             await_ready(&server, model, server_wait)?;
         }
         server.open_log()?;
-        let version = release(server.metadata()?["version"].as_str().unwrap_or_default());
         let mut iterative = Vec::new();
         for model in target.models() {
             let config = server.model_config(model)?;
@@ -115,8 +125,14 @@ impl TritonInProcess {
     /// The library's or Triton's own reason.
     pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<ListedModel>> {
         let server = start_server(target)?;
+        let uses_shell = version_of(&server)? < STARTS_WITHOUT_SHELL;
+        let check = |name: &str| {
+            python_models::check_scripts(&target.server, [name])?;
+            if uses_shell { python_models::check_paths(&target.server, [name]) } else { Ok(()) }
+        };
         let offer = |name: String| {
-            let loaded = load(&server, &name).and_then(|()| describe(&server, &ModelId::latest(&name)));
+            let loaded = check(&name).and_then(|()| load(&server, &name));
+            let loaded = loaded.and_then(|()| describe(&server, &ModelId::latest(&name)));
             ListedModel { model: loaded.map_err(|error| explained(error, &target.server).to_string()), name }
         };
         Ok(names(&index(&server)?, only).into_iter().map(offer).collect())
@@ -145,6 +161,10 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
     let server = Server::start(&plan, shown_log)?;
     watch_exits();
     Ok(server)
+}
+
+fn version_of(server: &Server) -> Result<(u32, u32)> {
+    Ok(release(server.metadata()?["version"].as_str().unwrap_or_default()))
 }
 
 fn load(server: &Server, model: &str) -> Result<()> {
@@ -215,51 +235,16 @@ fn index(server: &Server) -> Result<Vec<IndexEntry>> {
         .map_err(|error| Error::server(format!("the server's index of models cannot be read: {error}")))
 }
 
-/// Adds the available models to the error, if the repositories do not contain the requested one.
-fn explain(server: &Server, model: &str, error: Error) -> Error {
+/// Adds the available models to the error, if the repositories do not contain the requested one. The server's index
+/// lacks models that it cannot load, too.
+fn explain(server: &Server, plan: &ServerPlan, model: &str, error: Error) -> Error {
     let names = names(&index(server).unwrap_or_default(), None);
-    if names.iter().any(|name| name == model) {
+    let is_there = plan.repositories.iter().any(|repository| repository.join(model).is_dir());
+    if is_there || names.iter().any(|name| name == model) {
         return error;
     }
     let there = if names.is_empty() { "no model".to_owned() } else { names.join(", ") };
     Error::server(format!("{error}; --model-repository holds {there}"))
-}
-
-/// Waits for a loaded model to be ready, unless it lacks the requested version.
-fn await_ready(server: &Server, id: &ModelId, limit: Duration) -> Result<()> {
-    let is_ready = |_| if server.is_ready(id) { Ok(()) } else { Err(UNREADY) };
-    ServerWait::new(limit).retry(is_ready, |_| !is_loaded(server, id)).map_err(|unready: &str| {
-        if !is_loaded(server, id) {
-            return lacks_version(server, id);
-        }
-        let reason = server.unready_reason(id).unwrap_or_else(|| unready.to_owned());
-        let waited = limit.as_secs_f64();
-        Error::server(format!("model '{id}' was not ready within {waited} s (--server-wait): {reason}"))
-    })
-}
-
-/// Whether the requested version is loaded, or any if none was requested.
-fn is_loaded(server: &Server, id: &ModelId) -> bool {
-    let is_wanted = |entry: &IndexEntry| id.version.is_none_or(|version| entry.version == version.to_string());
-    let loaded = |entry: &IndexEntry| entry.name == id.name && entry.state == "READY" && is_wanted(entry);
-    index(server).is_ok_and(|entries| entries.iter().any(loaded))
-}
-
-fn lacks_version(server: &Server, id: &ModelId) -> Error {
-    let latest = ModelId::latest(&id.name);
-    let metadata = server.model_metadata(&latest).unwrap_or_default();
-    let versions = metadata["versions"].as_array().map_or(&[][..], Vec::as_slice);
-    let versions: Vec<&str> = versions.iter().filter_map(|version| version.as_str()).collect();
-    Error::server(match id.version {
-        Some(version) => {
-            let ready = if versions.is_empty() { "none".to_owned() } else { versions.join(", ") };
-            format!(
-                "model '{}' has no version {version} that is ready: name another (-x, --model-mix); ready: {ready}",
-                id.name
-            )
-        }
-        None => format!("model '{}' is loaded but has no version that is ready; look at its version_policy", id.name),
-    })
 }
 
 /// Cleans up what this process would leave behind in a crash.

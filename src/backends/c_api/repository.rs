@@ -1,5 +1,4 @@
-//! Checks of a model repository before a server opens it, with plainer messages than the server's. One case needs them:
-//! a python model without its script makes the server wait for ever.
+//! Checks of a model repository before a server opens it, with plainer messages than the server's.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -23,7 +22,7 @@ pub fn check<'a>(repositories: &[PathBuf], models: impl IntoIterator<Item = &'a 
         return Ok(());
     }
     repositories.iter().try_for_each(|path| check_directory(path))?;
-    models.into_iter().try_for_each(|model| check_python(&find(repositories, &model.name)?, model))
+    models.into_iter().try_for_each(|model| find(repositories, &model.name).map(drop))
 }
 
 /// Whether a repository is an address rather than a path.
@@ -84,27 +83,6 @@ fn listed(repositories: &[PathBuf]) -> String {
     }
 }
 
-/// A python model whose version lacks `model.py`. Configurations that choose versions or another file are left to the
-/// server.
-fn check_python(folder: &Path, model: &ModelId) -> Result<()> {
-    let config = fs::read_to_string(folder.join("config.pbtxt")).unwrap_or_default();
-    let words: String = config.split_whitespace().collect();
-    let special = ["version_policy", "default_model_filename"].iter().any(|word| words.contains(word));
-    if special || !words.contains("backend:\"python\"") {
-        return Ok(());
-    }
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let latest = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok()).max();
-    match model.version.or(latest).map(|version| folder.join(version.to_string()).join("model.py")) {
-        Some(file) if !file.exists() => Err(Error::server(format!(
-            "model '{}': {} is missing; the python backend needs it in every version",
-            model.name,
-            file.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,19 +102,5 @@ mod tests {
         assert!(message.contains("'../a'") && message.contains("but a;"), "{message}");
         check(&[root.to_owned()], [&ModelId::latest("a")]).unwrap();
         check(&[PathBuf::from("s3://bucket/models")], [&ModelId::latest("a")]).unwrap();
-    }
-
-    #[test]
-    fn a_python_model_needs_its_script() {
-        let folder = tempfile::tempdir().unwrap();
-        let (root, model) = (folder.path(), folder.path().join("m"));
-        fs::create_dir_all(model.join("1")).unwrap();
-        fs::create_dir_all(model.join("10")).unwrap();
-        fs::write(model.join("1/model.py"), "").unwrap();
-        fs::write(model.join("config.pbtxt"), "backend : \"python\"").unwrap();
-        assert!(error(root, "m").contains("m/10/model.py is missing"));
-        check(&[root.to_owned()], [&ModelId { name: "m".to_owned(), version: Some(1) }]).unwrap();
-        fs::write(model.join("config.pbtxt"), "backend: \"python\" version_policy: { all {} }").unwrap();
-        check(&[root.to_owned()], [&ModelId::latest("m")]).unwrap();
     }
 }

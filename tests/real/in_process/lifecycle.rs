@@ -1,8 +1,9 @@
 //! What is loaded, and how the server starts and stops.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
-use crate::support::{Model, Program, Repository};
+use crate::support::{Model, Program, Repository, triton};
 
 /// A counted model that would be noticed if it were loaded.
 fn neighbours(models: &[Model]) -> Repository {
@@ -92,6 +93,39 @@ ensemble_scheduling { step [
   { model_name: "first" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "between" } },
   { model_name: "second" model_version: -1 input_map { key: "INPUT0" value: "between" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
 ] }"#;
+
+/// The python backend itself waits for ever in each of these cases.
+#[test]
+fn python_models_that_can_never_start_are_refused_at_once() {
+    let python =
+        |name| Model::python(name, "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n");
+    let ensemble = Model::identity("m").backend("").with(ENSEMBLE);
+    let versions = python("v").versions(&[1, 10]);
+    let repository = Repository::of(&[Model::identity("first"), python("second"), versions, python("p"), ensemble]);
+    for folder in ["second/1", "v/10"] {
+        fs::remove_file(repository.path().join(folder).join("model.py")).unwrap();
+    }
+    Program::on(&repository, "m").run().refusal(&["model 'second'", "second/1/model.py is missing"]);
+    Program::on(&repository, "v").args("-x 1").run().refusal(&["v/10/model.py is missing"]);
+    let spaced = repository.file("my models");
+    symlink(repository.path(), &spaced).unwrap();
+    Program::in_process(&triton(), &spaced).args("-m p").run().refusal(&["model 'p'", "p/1/model.py' contains ' '"]);
+    let listing = Program::new().args("models --model-repository").arg(&spaced).args("--triton-server-directory");
+    let listed = listing.arg(triton()).run();
+    assert_eq!(listed.code(), 0, "{}", listed.stderr);
+    for line in ["first: bench, version 1", "m: model 'second': ", "v: model 'v': ", "p: model 'p': before 25.08"] {
+        assert!(listed.stdout.contains(line), "{line}: {}", listed.stdout);
+    }
+}
+
+/// Its own index lacks the model then.
+#[test]
+fn a_model_without_a_version_is_not_said_to_be_missing() {
+    let policy = "version_policy { specific { versions: 7 } }";
+    let repository = Repository::of(&[Model::identity("m").with(policy), Model::identity("other")]);
+    let line = Program::on(&repository, "m").run().refusal(&["model 'm'", "version policy"]).to_owned();
+    assert!(!line.contains("other"), "{line}");
+}
 
 #[test]
 fn an_ensemble_brings_its_models_and_reports_them() {
