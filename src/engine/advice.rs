@@ -37,7 +37,8 @@ pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
     } else if is_other_protocol(error) {
         "name its HTTP port with -u HOST:PORT".to_owned()
     } else if endpoint.secure && matches!(error.code, ErrorCode::Connection(Closed | Reset)) {
-        "does that port speak TLS? name one that does, or use http:// in -u".to_owned()
+        "does that port speak TLS? name one that does, use http:// in -u, or show the certificate that it wants of clients"
+            .to_owned()
     } else {
         "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
     }
@@ -54,7 +55,31 @@ fn tls(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
         Some(format!("name the server with -u as its certificate does{checks}"))
     } else if why.contains("invalid peer certificate") {
         Some(format!("the server needs another certificate{checks}"))
+    } else if why.contains("NoApplicationProtocol") {
+        Some("what listens there speaks TLS, but another protocol: name the right port with -u HOST:PORT".to_owned())
+    } else if why.contains("ProtocolVersion") || why.contains("peer is incompatible") {
+        Some("the server must offer TLS 1.2 or 1.3, with a cipher that has forward secrecy".to_owned())
     } else {
         Some("see whether the server speaks TLS at that port, and which certificates it wants of clients".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_against_a_handshake_has_an_advice() {
+        let advice = |why: &str| grpcs(&InferError::new(ErrorCode::Tls, why)).unwrap_or_default();
+        for (why, words) in [
+            ("received fatal alert: NoApplicationProtocol", "another protocol"),
+            ("received fatal alert: ProtocolVersion", "TLS 1.2 or 1.3"),
+            ("peer is incompatible: NoCipherSuitesInCommon", "TLS 1.2 or 1.3"),
+            ("received fatal alert: CertificateRequired", "which certificates it wants"),
+            ("invalid peer certificate: UnknownIssuer", "--ssl-grpc-root-certifications-file FILE"),
+        ] {
+            assert!(advice(why).contains(words), "{why}: {}", advice(why));
+        }
+        assert_eq!(grpcs(&InferError::new("Unavailable", "NoApplicationProtocol")), None);
     }
 }

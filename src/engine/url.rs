@@ -129,10 +129,10 @@ fn parse_port(digits: &str) -> Option<u16> {
     digits.parse().ok().filter(|&port| plain && port > 0)
 }
 
-/// Percent-encodes a path segment.
+/// Percent-encodes what may not stand in a path segment (RFC 3986, 3.3): Triton compares names as they arrive.
 pub fn escape_path(segment: &str) -> String {
     segment.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=@".contains(&byte) {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");
@@ -148,6 +148,12 @@ mod tests {
     fn endpoint(text: &str) -> (bool, String, u16, String) {
         let parsed = Endpoint::parse(text, 8000).unwrap();
         (parsed.secure, parsed.host, parsed.port, parsed.prefix)
+    }
+
+    #[test]
+    fn names_are_escaped_only_where_they_must_be() {
+        assert_eq!(escape_path("a+b@c,d;e'f&g=h-i._~"), "a+b@c,d;e'f&g=h-i._~");
+        assert_eq!(escape_path("a/b c?d:e%ü"), "a%2Fb%20c%3Fd%3Ae%25%C3%BC");
     }
 
     #[test]

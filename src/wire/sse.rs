@@ -107,12 +107,18 @@ impl EventReader {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let line = &self.line[..];
         let line = if std::mem::take(&mut self.first) { line.strip_prefix(MARK).unwrap_or(line) } else { line };
-        let ends = line.is_empty();
+        // Some servers write a document without the name of its field, as Ollama does with an error in a stream.
+        let is_bare = self.data.is_empty() && line.first() == Some(&b'{');
+        let ends = line.is_empty() || is_bare;
         let at = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
         let (field, value) = line.split_at(at);
         let value = value.strip_prefix(b":").unwrap_or(value);
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
+            _ if is_bare => {
+                self.data.extend(line)?;
+                self.data.extend(b"\n")?;
+            }
             b"data" => {
                 self.data.extend(value)?;
                 self.data.extend(b"\n")?;
@@ -123,6 +129,13 @@ impl EventReader {
             }
             // Some servers say what went wrong in a comment.
             b"" if !ends && self.name == b"error" => {
+                self.data.extend(value)?;
+                self.data.extend(b"\n")?;
+            }
+            // Others, as llama.cpp's did for long, in a field of that name.
+            b"error" => {
+                self.name.clear();
+                self.name.extend_from_slice(field);
                 self.data.extend(value)?;
                 self.data.extend(b"\n")?;
             }
@@ -197,9 +210,19 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_is_what_an_error_says() {
+    fn a_comment_or_a_field_is_what_an_error_says() {
         assert_eq!(events("event: error\n: no image\n\n"), [pair("error", "no image")]);
+        assert_eq!(events("error: {\"code\":500}\n\ndata: b\n\n"), [pair("error", "{\"code\":500}"), pair("", "b")]);
         assert_eq!(events(": ping\n\nevent: other\n: note\ndata: x\n\n"), [pair("other", "x")]);
+    }
+
+    #[test]
+    fn a_document_that_is_no_field_is_an_event() {
+        assert_eq!(
+            events("data: a\n\n{\"e\":\"b: c\"}\n{}\ndata: d\n\n"),
+            [pair("", "a"), pair("", "{\"e\":\"b: c\"}"), pair("", "{}"), pair("", "d")]
+        );
+        assert_eq!(events("event: error\n{}\n\n\ndata: a\n{: b\n\n"), [pair("error", "{}"), pair("", "a")]);
     }
 
     #[test]
@@ -209,6 +232,8 @@ mod tests {
             ("data: a\n", Some("a")),
             ("data: x\n\ndata: a\r\ndata: b\r", Some("a\nb")),
             ("data: a\n\n", None),
+            ("{:}", Some("{:}")),
+            ("{:}\n", None),
             ("event: a\n", None),
             (": a", None),
             ("", None),

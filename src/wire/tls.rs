@@ -1,5 +1,8 @@
 //! [`TlsClient`]: the TLS flags as a client configuration.
 
+mod certificate;
+mod der;
+
 use std::fmt::Debug;
 use std::fs;
 use std::io;
@@ -10,13 +13,15 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError, RootCertStore,
-    SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError, InconsistentKeys,
+    RootCertStore, SignatureScheme,
 };
 
+use self::certificate::Certificate;
 use crate::error::{Error, Result};
 
 /// TLS settings of either protocol.
@@ -59,7 +64,7 @@ impl TlsClient {
     pub fn new(settings: &Tls, protocols: &[&str]) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let verifier = Verifier::new(settings, &provider)?;
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::machine(format!("TLS: {error}")))?
             .dangerous()
@@ -67,10 +72,11 @@ impl TlsClient {
         let mut config = match (&settings.client_certificate, &settings.private_key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => {
-                builder.with_client_auth_cert(read_chain(certificate)?, read_key(key)?).map_err(|error| {
+                let shown = identity(read_chain(certificate)?, read_key(key)?, &provider).map_err(|error| {
                     let (chain, key) = (certificate.path.display(), key.path.display());
                     Error::input(format!("client certificate '{chain}' and private key '{key}': {error}"))
-                })?
+                })?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
             }
             (Some(credential), None) | (None, Some(credential)) => {
                 return Err(Error::usage(format!(
@@ -125,11 +131,27 @@ fn read_key(file: &CredentialFile) -> Result<PrivateKeyDer<'static>> {
     }
 }
 
+/// A certificate and its key. Whether they belong together, rustls does not say of old certificates.
+fn identity(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let Some(old) = chain.first().and_then(|first| Certificate::old(first)) else {
+        return CertifiedKey::from_der(chain, key, provider);
+    };
+    let key = provider.key_provider.load_private_key(key)?;
+    if key.public_key().is_some_and(|public| *public != *old.key) {
+        return Err(InconsistentKeys::KeyMismatch.into());
+    }
+    Ok(CertifiedKey::new(chain, key))
+}
+
 /// Checks the server's certificate as far as the flags ask for. As with upstream's flags, its name is still checked if
 /// only the check of its issuer is switched off.
 ///
 /// A certificate that is itself in the trusted list is accepted even if it is an authority's (self-signed certificates
-/// often are): the user named it.
+/// often are): the user named it. So is one of an authority that is trusted. Old ones are checked here, because rustls refuses them.
 #[derive(Debug)]
 struct Verifier {
     /// Absent if any certificate will do.
@@ -165,11 +187,44 @@ impl Verifier {
         Ok(Self { peer: Some(peer), trusted, check_host, provider: provider.clone() })
     }
 
-    /// Whether the only objection in `error` is that a certificate which is itself trusted belongs to an authority.
-    /// That check comes after the one of the validity dates and before that of the name.
-    fn is_named_authority(&self, certificate: &CertificateDer<'_>, error: &TlsError) -> bool {
+    /// Whether the only objection in `error` is that a certificate belongs to an authority, and it is itself trusted, or one that is
+    /// has signed it: `openssl req -x509` makes authorities of servers. That check comes after the one of the validity dates and
+    /// before that of the name.
+    fn is_trusted_authority(&self, certificate: &CertificateDer<'_>, error: &TlsError) -> bool {
         let TlsError::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
-        other.0.to_string() == "CaUsedAsEndEntity" && self.trusted.iter().any(|trusted| trusted == certificate)
+        other.0.to_string() == "CaUsedAsEndEntity"
+            && Certificate::read(certificate).is_some_and(|certificate| self.is_trusted(&certificate))
+    }
+
+    fn is_trusted(&self, certificate: &Certificate<'_>) -> bool {
+        let trusted = self.trusted.iter().map(|trusted| &trusted[..]);
+        certificate.is_trusted(trusted, self.provider.signature_verification_algorithms.all)
+    }
+
+    /// Checks an old certificate, but for its name.
+    fn check_old(&self, old: &Certificate<'_>, now: UnixTime) -> Result<(), TlsError> {
+        if !self.is_trusted(old) {
+            return Err(CertificateError::UnknownIssuer.into());
+        }
+        old.check_time(now).map_err(TlsError::from)
+    }
+
+    /// Checks the name of a certificate that is good otherwise, if that is asked for.
+    fn check_name(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), TlsError> {
+        if !self.check_host {
+            return Ok(());
+        }
+        let read = Certificate::read(certificate);
+        if read.as_ref().is_some_and(|certificate| certificate.is_of(name)) {
+            return Ok(());
+        }
+        match read.and_then(|certificate| certificate.name()) {
+            Some(presented) => {
+                let (expected, presented) = (name.to_owned(), vec![presented.to_owned()]);
+                Err(CertificateError::NotValidForNameContext { expected, presented }.into())
+            }
+            None => rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name),
+        }
     }
 }
 
@@ -191,18 +246,20 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
-        let check_name = || {
-            if self.check_host {
-                rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+        if let Some(peer) = &self.peer {
+            match Certificate::old(certificate) {
+                Some(old) => self.check_old(&old, now)?,
+                None => match peer.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+                    Err(error) if !is_name_mismatch(&error) && !self.is_trusted_authority(certificate, &error) => {
+                        return Err(error);
+                    }
+                    Ok(verified) => return Ok(verified),
+                    // The name is checked last.
+                    Err(_) => {}
+                },
             }
-            Ok(ServerCertVerified::assertion())
-        };
-        let Some(peer) = &self.peer else { return check_name() };
-        match peer.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            Err(error) if !self.check_host && is_name_mismatch(&error) => Ok(ServerCertVerified::assertion()),
-            Err(error) if self.is_named_authority(certificate, &error) => check_name(),
-            other => other,
         }
+        self.check_name(certificate, name).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -211,12 +268,16 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        let Some(old) = Certificate::old(certificate) else {
+            return rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms);
+        };
+        let of_scheme = algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signed.scheme);
+        let mut possible = of_scheme.flat_map(|(_, algorithms)| *algorithms);
+        match possible.any(|algorithm| old.has_signed(*algorithm, message, signed.signature())) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(CertificateError::BadSignature.into()),
+        }
     }
 
     fn verify_tls13_signature(
@@ -225,12 +286,14 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.provider.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        match Certificate::old(certificate) {
+            None => rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms),
+            Some(old) => {
+                let key = SubjectPublicKeyInfoDer::from(old.key);
+                rustls::crypto::verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
+            }
+        }
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

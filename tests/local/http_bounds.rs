@@ -244,6 +244,17 @@ fn compression_that_was_not_asked_for_is_refused() {
     let backend = HttpBackend::connect(&asked).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
     assert_eq!(run.finish(Duration::from_secs(10)).succeeded(), 20);
+    // A refusal is told in any case.
+    let down = HttpServer::start(|_| {
+        let page = gzip(b"<html>no upstream</html>");
+        vec![Act::Send(reply("502 Bad Gateway", "Content-Encoding: gzip\r\n", &page))]
+    });
+    let mut run = Run::open(&connect(&down), "m", &RunSpec { requests: 4, ..RunSpec::default() }).unwrap();
+    let counter = run.finish(Duration::from_secs(10));
+    assert!(counter.texts().contains("HTTP 502: <html>no upstream</html>"), "{}", counter.texts());
+    down.answer_instead("/m", reply("503 Service Unavailable", "Content-Encoding: gzip\r\n", &gzip(b"later")));
+    let error = connect(&down).model(&ModelId::latest("m")).unwrap_err().to_string();
+    assert!(error.contains("HTTP 503: later"), "{error}");
     let metadata = gzip(br#"{"name":"m","inputs":[],"outputs":[]}"#);
     server.answer_instead("/m", reply("200 OK", "Content-Encoding: gzip\r\n", &metadata));
     let error = connect(&server).model(&ModelId::latest("m")).unwrap_err().to_string();

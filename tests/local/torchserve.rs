@@ -250,6 +250,7 @@ fn broken(ordinal: usize) -> Vec<Act> {
         4 => vec![Act::Send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec())],
         5 => vec![Act::Send([good, b"more".to_vec()].concat())],
         6 => vec![Act::Trickle(good, Duration::from_millis(1))],
+        7 => vec![Act::Send(reply("503 Service Unavailable", "Content-Encoding: gzip\r\n", b"not now"))],
         _ => vec![Act::Send(good)],
     }
 }
@@ -261,9 +262,9 @@ fn whatever_the_server_does_every_request_ends_once() {
         let finished = run(&server, &format!("{load} --reconnect --request-count 60 --max-errors 100%"));
         let report = Report::parse(&finished.stdout);
         let level = report.level();
-        assert_eq!(level.client_number("Failed request count"), 6.0, "{finished:#?}");
-        assert_eq!(level.client_number("Request count"), 54.0, "{finished:#?}");
-        for words in ["Connection closed", "Malformed reply", "not asked for", "4 bytes more"] {
+        assert_eq!(level.client_number("Failed request count"), 7.0, "{finished:#?}");
+        assert_eq!(level.client_number("Request count"), 53.0, "{finished:#?}");
+        for words in ["Connection closed", "Malformed reply", "not asked for", "4 bytes more", "HTTP 503: not now"] {
             assert!(report.text.contains(words), "{words}: {}", report.text);
         }
     }

@@ -97,7 +97,8 @@ impl HttpService for KserveHttp {
     }
 
     fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError> {
-        if !self.templates.format().accepts(head.encoding) {
+        // A refusal is told in any case, as well as it can be read.
+        if head.status == 200 && !self.templates.format().accepts(head.encoding) {
             return Err(malformed(NOT_ASKED_FOR));
         }
         let Slot { kept, longest, .. } = &mut self.slots[slot];

@@ -3,43 +3,29 @@
 use std::cell::RefCell;
 
 use crate::backend::{Generation, InferError, Uncounted};
-use crate::clock::Stamp;
 use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
 use crate::engine::{Exchanges, malformed};
 use crate::held::Held;
 use crate::openai::parsed_answer::{ParsedAnswer, Typed};
-use crate::openai::several::{TextCounts, of_prompts};
-use crate::openai::shown::{EventText, Shown};
-use crate::openai::texts::spoken;
-use crate::openai::usage::Counts;
+use crate::openai::several::of_prompts;
+use crate::openai::shown::Shown;
+use crate::openai::stream::{Kept, Stream, Wanted};
 use crate::openai::{messages, refusal, several};
 use crate::wire::http1::{Encoding, Head};
-use crate::wire::sse::{Event, EventReader};
+use crate::wire::sse::EventReader;
 
-/// What ends a stream.
-const DONE: &[u8] = b"[DONE]";
 /// Bodies without anything in them.
 const EMPTY: [&[u8]; 5] = [b"", b"{}", b"[]", b"null", b"\"\""];
 
-/// What is kept of answers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    /// Maximum bytes of a body.
-    pub(super) limit: u64,
-    /// Maximum bytes of one event.
-    pub(super) event: usize,
-    /// The assistant's message, for the turns that follow.
-    pub(super) message: bool,
-    /// What has tokens, if the server does not report how many there are.
-    pub(super) content: bool,
-    /// Answers that are streams.
-    pub(super) streams: bool,
-}
+/// How streams of events begin, and no JSON: with data, with a type, or with a comment.
+const BEGINNINGS: [&[u8]; 3] = [b"data:", b"event:", b":"];
 
 /// The answer to one request of a slot.
 pub(super) struct Answer {
     wanted: Wanted,
     events: EventReader,
+    /// Whether it is a stream of events although its head does not say so.
+    is_unnamed_stream: bool,
     /// The body, if it is not a stream; for a refusal only as much as is worth keeping.
     kept: Held,
     stream: Stream,
@@ -55,49 +41,13 @@ pub(super) struct Answer {
     shown: RefCell<Vec<u8>>,
 }
 
-/// State of a stream.
-#[derive(Debug, Default)]
-struct Stream {
-    generation: Generation,
-    /// What its texts count, if it has several.
-    counts: TextCounts,
-    /// When the last read arrived in which an event ended.
-    read_at: Stamp,
-    /// Events have the form of OpenAI's completions.
-    choices: bool,
-    /// Events of other forms have arrived.
-    others: bool,
-    /// Events of such a stream have arrived, but none of OpenAI's completions.
-    typed: Option<Typed>,
-    /// Tokens so far, as the server counts them, when the first content event had come, and those together with it.
-    first_tokens: Option<u64>,
-    /// It has more content than is kept for counting.
-    too_long: bool,
-    /// The last event had content.
-    last_has_content: bool,
-    /// A finish reason was received.
-    finished: bool,
-    /// The end of the stream was received.
-    done: bool,
-    failed: bool,
-}
-
-/// Where parts of an answer are kept.
-struct Kept<'a> {
-    /// The text of its message.
-    text: &'a mut Held,
-    /// Its events with parts of calls of tools.
-    calls: &'a mut Held,
-    /// The content that tokens are counted in.
-    content: &'a mut Held,
-}
-
 impl Answer {
     /// None yet.
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
             events: EventReader::new(wanted.event),
+            is_unnamed_stream: false,
             kept: Held::default(),
             stream: Stream::default(),
             text: Held::default(),
@@ -111,13 +61,13 @@ impl Answer {
     /// Forgets everything, for the next request.
     pub(super) fn reset(&mut self) {
         self.events.reset();
+        self.is_unnamed_stream = false;
         self.kept.clear();
         self.text.clear();
         self.calls.clear();
         self.message = None;
         self.content.clear();
-        let counts = std::mem::take(&mut self.stream.counts).cleared();
-        self.stream = Stream { counts, ..Stream::default() };
+        self.stream = std::mem::take(&mut self.stream).cleared();
     }
 
     /// A piece of the body has arrived, for `total` bytes so far.
@@ -136,13 +86,29 @@ impl Answer {
             self.check(total)?;
             return keep(&mut self.kept, piece, KEPT_OF_REFUSAL);
         }
-        if !head.events {
-            self.check(total)?;
-            return self.kept.extend(piece).map_err(malformed);
+        if self.is_stream(head) {
+            return self.take_events(piece, slot, exchanges);
         }
-        let mut remaining = piece;
+        self.check(total)?;
+        self.kept.extend(piece).map_err(malformed)?;
+        // Servers name another type of content, or none.
+        self.is_unnamed_stream = BEGINNINGS.iter().any(|beginning| self.kept.starts_with(beginning));
+        if !self.is_unnamed_stream {
+            return Ok(());
+        }
+        let begun = std::mem::take(&mut self.kept);
+        self.take_events(&begun, slot, exchanges)
+    }
+
+    /// Whether the body is a stream of events, as far as it has come.
+    fn is_stream(&self, head: &Head) -> bool {
+        head.events || self.is_unnamed_stream
+    }
+
+    /// A piece of a stream has arrived.
+    fn take_events(&mut self, mut piece: &[u8], slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
         while !self.stream.done {
-            let event = self.events.next(&mut remaining).map_err(malformed)?;
+            let event = self.events.next(&mut piece).map_err(malformed)?;
             let Some(event) = event else { break };
             let Self { wanted, stream, text, calls, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
@@ -191,7 +157,7 @@ impl Answer {
         if !is_success(head) {
             return Err(refusal::of_status(head.status, &head.location, &unpacked_refusal(head, &self.kept)));
         }
-        let generation = if head.events {
+        let generation = if self.is_stream(head) {
             self.end_stream(request, slot, exchanges)?
         } else {
             self.body(head, request, slot, exchanges)?
@@ -270,121 +236,6 @@ impl Answer {
             unstreamed: self.wanted.streams,
             ..Generation::default()
         }))
-    }
-}
-
-impl Stream {
-    /// Keeps the required parts of the last event.
-    ///
-    /// # Errors
-    /// If all answers together take too much memory.
-    #[inline]
-    fn keep(&mut self, data: &[u8], wanted: Wanted, kept: Kept<'_>) -> Result<(), InferError> {
-        let Kept { text, calls, content } = kept;
-        if wanted.message {
-            text.extend(spoken(data).as_bytes()).map_err(malformed)?;
-            if messages::has_part(data) {
-                calls.extend(data).map_err(malformed)?;
-            }
-        }
-        let is_wanted = wanted.content && self.last_has_content && self.generation.tokens.unwrap_or(0) == 0;
-        if !is_wanted || self.too_long {
-            return Ok(());
-        }
-        content.extend(data).and_then(|()| content.extend(b"\n")).map_err(malformed)?;
-        if content.len() as u64 > wanted.limit {
-            self.too_long = true;
-            content.clear();
-        }
-        Ok(())
-    }
-
-    /// An event has arrived.
-    fn take(
-        &mut self,
-        event: Event<'_>,
-        scratch: &RefCell<Vec<u8>>,
-        slot: usize,
-        exchanges: &mut Exchanges,
-    ) -> Result<(), InferError> {
-        self.generation.events = self.generation.events.saturating_add(1);
-        if self.read_at != exchanges.now {
-            self.read_at = exchanges.now;
-            self.generation.reads = self.generation.reads.saturating_add(1);
-        }
-        self.last_has_content = false;
-        let text = EventText { event, scratch };
-        if event.data == DONE {
-            self.done = true;
-            exchanges.respond_aside(slot, &text);
-            return Ok(());
-        }
-        let is_error = event.name == b"error";
-        let parsed = match several::read(event.data) {
-            Ok(parsed) => parsed,
-            Err(_) if is_error => ParsedAnswer { error: true, ..ParsedAnswer::default() },
-            Err(error) => return Err(malformed(format!("an event's data is not JSON: {error}"))),
-        };
-        if is_error || parsed.error {
-            self.failed = true;
-            exchanges.respond_failed(slot, refusal::of_document(event.data));
-            return Ok(());
-        }
-        let parsed = self.counted(parsed)?;
-        let typed = parsed.typed.filter(|_| !self.choices);
-        if (parsed.choices && !self.choices) || (typed.is_some() && self.typed.is_none()) {
-            self.forget_others();
-        }
-        self.choices |= parsed.choices;
-        self.others |= !parsed.choices;
-        self.typed = typed.or(self.typed).filter(|_| !self.choices);
-        self.finished |= parsed.finished;
-        self.generation.tokens = parsed.tokens.or(self.generation.tokens);
-        self.generation.input = parsed.input.or(self.generation.input);
-        self.generation.unreadable |= parsed.unreadable;
-        // Beside events whose form is known, one of another form is none of the output, such as OpenAI's `keepalive`.
-        let is_known = self.choices || self.typed.is_some();
-        let content = parsed.content && (parsed.choices || typed.is_some() || !(parsed.usage || is_known));
-        if !content || self.failed {
-            exchanges.respond_aside(slot, &text);
-            return Ok(());
-        }
-        self.add(&parsed, exchanges.now);
-        exchanges.respond(slot, &text);
-        Ok(())
-    }
-}
-
-impl Stream {
-    /// An event, with the tokens of all texts so far if it counts those of its own.
-    #[inline]
-    fn counted(&mut self, parsed: ParsedAnswer) -> Result<ParsedAnswer, InferError> {
-        let Some(text) = parsed.text else { return Ok(parsed) };
-        let tokens = self.counts.note(text, Counts { tokens: parsed.tokens, input: parsed.input })?;
-        Ok(ParsedAnswer { tokens, ..parsed })
-    }
-
-    /// Its form is known: what came before in another was no content of it.
-    fn forget_others(&mut self) {
-        let Generation { events, reads, tokens, input, unreadable, .. } = self.generation;
-        self.generation = Generation { events, reads, tokens, input, unreadable, ..Generation::default() };
-        self.first_tokens = None;
-    }
-
-    /// An event with content has arrived at `now`.
-    #[inline]
-    fn add(&mut self, parsed: &ParsedAnswer, now: Stamp) {
-        let (all, size) = (&mut self.generation, parsed.size as u64);
-        all.chunks = all.chunks.saturating_add(1);
-        all.size += size;
-        if *all.first.get_or_insert(now) == now {
-            all.first_chunks = all.chunks;
-            all.first_size = all.size;
-            self.first_tokens = parsed.tokens.filter(|&tokens| tokens > 0).or(self.first_tokens);
-        } else {
-            all.second.get_or_insert(now);
-        }
-        self.last_has_content = true;
     }
 }
 

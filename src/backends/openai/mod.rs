@@ -7,6 +7,7 @@
 //! messages        what was answered in them
 //! service         a client's slots: requests as bytes
 //! answer          what comes back for one request: a body, or events
+//! stream          what the events of an answer have said so far
 //! parsed_answer   what one JSON document of an answer says
 //! texts           what a request asks and an answer says, for whoever counts their tokens or goes on with them
 //! usage           how many tokens a server counts
@@ -24,6 +25,7 @@ mod refusal;
 mod service;
 mod several;
 mod shown;
+mod stream;
 mod texts;
 mod turns;
 mod usage;
@@ -35,9 +37,9 @@ use serde::Deserialize;
 
 pub use self::texts::{prompt, texts};
 
-use self::answer::Wanted;
 use self::bodies::Bodies;
 use self::service::OpenAi;
+use self::stream::Wanted;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, MAX_REPLY_BYTES, Network, Threading,
 };
@@ -122,10 +124,11 @@ impl OpenAiBackend {
     /// If the server has no such list, or it is empty.
     pub fn first_model(&self) -> Result<String> {
         let questions = Questions::new(self.route.connector.clone(), self.headers.clone());
-        let path = format!("{}/v1/models", questions.prefix());
+        let prefix = questions.prefix().trim_end_matches('/');
+        let path = if prefix.ends_with("/v1") { format!("{prefix}/models") } else { format!("{prefix}/v1/models") };
         let list: ModelList = questions.get_json(&path, "its list of models", Patience::Setup)?;
         let first = list.data.into_iter().next().map(|model| model.id).filter(|name| !name.is_empty());
-        first.ok_or_else(|| Error::server(format!("{}/v1/models names none", questions.url())))
+        first.ok_or_else(|| Error::server(format!("{}: its list of models at {path} names none", questions.url())))
     }
 
     /// What is kept of answers.

@@ -9,8 +9,14 @@ use crate::engine::{http1, malformed};
 /// Maximum bytes of a server's text to keep.
 const KEPT: usize = 1024;
 
-/// An answer with an error status: its error's type and message if it has them, else the beginning of the body.
+/// An answer with an error status: its error's type and message if it has them, else the beginning of the body. Where a redirection
+/// points to is told in any case.
 pub(super) fn of_status(status: u16, location: &str, body: &[u8]) -> InferError {
+    if (300..400).contains(&status) && !location.is_empty() {
+        // Often but for a slash at the end of the path.
+        let advice = "which is not followed; pass the final address with -u and --endpoint";
+        return InferError::new(ErrorCode::Http(status), format!("redirected to '{location}', {advice}"));
+    }
     let reason = serde_json::from_slice::<Value>(body).ok().and_then(|document| text(&document));
     match reason {
         Some(message) => InferError::new(ErrorCode::Http(status), message),
@@ -102,7 +108,10 @@ mod tests {
             let error = of_status(400, "", body.as_bytes());
             assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), expected));
         }
-        assert!(of_status(302, "http://x/", b"").message.contains("http://x/"));
+        for body in [&b""[..], br#"{"detail":"Temporary Redirect"}"#] {
+            let moved = of_status(307, "http://x/v1/chat", body).message;
+            assert!(moved.contains("'http://x/v1/chat'") && moved.ends_with("with -u and --endpoint"), "{moved}");
+        }
         let long = format!(r#"{{"error":"{}"}}"#, "é".repeat(5000));
         assert_eq!(of_document(long.as_bytes()).message.len(), KEPT);
     }

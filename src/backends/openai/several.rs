@@ -2,6 +2,7 @@
 //! wanted: a list of answers, or a stream whose events tell which text they are about. Each text counts its own tokens, and those of
 //! its prompt.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -11,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::backend::{InferError, InputTokens};
 use crate::engine::malformed;
+use crate::json::in_legal_form;
 use crate::openai::parsed_answer::ParsedAnswer;
 use crate::openai::usage::Counts;
 
@@ -23,6 +25,25 @@ const MOST: u64 = 1 << 12;
 /// If it is not JSON.
 #[inline]
 pub(super) fn read(text: &[u8]) -> Result<ParsedAnswer, serde_json::Error> {
+    match read_strictly(text) {
+        Ok(parsed) if parsed.choices || std::str::from_utf8(text).is_ok() => Ok(parsed),
+        // Servers that send tokens as they are have characters that are cut in two.
+        Ok(_) => read_strictly(String::from_utf8_lossy(text).as_bytes()),
+        Err(error) => read_leniently(text, error),
+    }
+}
+
+/// The same of a document with numbers that JSON does not have, as Python's library writes them. `error` is the reason why it cannot
+/// be read otherwise.
+#[cold]
+fn read_leniently(text: &[u8], error: serde_json::Error) -> Result<ParsedAnswer, serde_json::Error> {
+    match in_legal_form(text) {
+        Cow::Borrowed(_) => Err(error),
+        Cow::Owned(legal) => read_strictly(&legal).map_err(|_| error),
+    }
+}
+
+fn read_strictly(text: &[u8]) -> Result<ParsedAnswer, serde_json::Error> {
     let parsed = ParsedAnswer::read(text)?;
     let is_list = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     Ok(if is_list { of_list(text).unwrap_or(parsed) } else { parsed })
@@ -166,6 +187,23 @@ mod tests {
 
     fn input(all: impl Into<Option<u64>>, cached: impl Into<Option<u64>>) -> InputTokens {
         InputTokens { all: all.into(), cached: cached.into(), by_tokenizer: false }
+    }
+
+    #[test]
+    fn what_only_strict_readers_refuse_is_read() {
+        let content = |text: &[u8]| read(text).map(|answer| (answer.choices, answer.content, answer.tokens)).ok();
+        let odd =
+            br#"{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{"logprob":-Infinity}]}}],"usage":null}"#;
+        assert_eq!(content(odd), Some((true, true, None)));
+        let cut = b"{\"choices\":[{\"delta\":{\"content\":\"\xe4\xbd\"}}],\"usage\":{\"completion_tokens\":3}}";
+        assert_eq!(content(cut), Some((true, true, Some(3))));
+        for wrong in [&b"NaN {"[..], b"{\"a\":\"\xff\"", b"\xff", b"[DONE"] {
+            assert_eq!(content(wrong), None);
+        }
+        assert!(
+            read(b"[{NaN").unwrap_err().to_string().contains("key must be a string"),
+            "what is wrong with the server's text"
+        );
     }
 
     #[test]

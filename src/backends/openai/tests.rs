@@ -110,6 +110,29 @@ fn broken_streams_are_failures() {
     }
 }
 
+/// Some servers name no type of content, or another, as those of others' frameworks do by default.
+#[test]
+fn streams_are_known_by_their_beginning() {
+    let stream = format!("{}{STOP}{USAGE}{DONE}", delta("a"));
+    let expected = Generation { chunks: 1, tokens: Some(5), events: 4, ..Generation::default() };
+    for begun in ["", ": hello\n\n", "event: message\n"] {
+        for kind in ["Content-Type: text/plain; charset=utf-8", "Content-Type: application/json", "X: y"] {
+            let answer = format!("HTTP/1.1 200 OK\r\n{kind}\r\n\r\n{begun}{stream}");
+            assert_eq!(read(&answer, true).generation, Some(expected), "{kind}: {begun}");
+        }
+    }
+    let other = read(&plain("200 OK", "dat"), false);
+    assert!(other.error.unwrap().message.contains("its body is not JSON"));
+}
+
+#[test]
+fn what_ends_a_stream_may_have_spaces_around_it() {
+    for done in ["data: [DONE] \n\n", "data:[DONE]\n\n", "data:  [DONE]\r\n\r\n"] {
+        let outcome = read(&chunked(&format!("{}{done}", delta("a"))), false);
+        assert!(outcome.generation.is_some_and(|generation| generation.chunks == 1), "{done}");
+    }
+}
+
 #[test]
 fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before() {
     for (stream, message) in [
@@ -120,6 +143,13 @@ fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before()
         ),
         (format!("{}data: {{\"error\":\"oom\"}}", delta("a")), "oom"),
         (format!("event: error\ndata: out of luck\n\n{DONE}"), "out of luck"),
+        // As Ollama does.
+        (format!("{}{{\"error\":{{\"message\":\"oom\",\"type\":\"api_error\"}}}}\n", delta("a")), "api_error: oom"),
+        // As llama.cpp's server sent it until 2025.
+        (
+            format!("{}error: {{\"code\":500,\"message\":\"oom\",\"type\":\"server_error\"}}\n\n{DONE}", delta("a")),
+            "server_error: oom",
+        ),
         (format!("event: error\ndata: {{\"message\":\"no\"}}\n\n{}{DONE}", delta("b")), "no"),
         (
             "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"oom\",\"message\":\"no memory\"}}}\n\n"
@@ -297,8 +327,9 @@ fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
     assert_eq!(
         request,
         format!(
-            "POST /base/v1/chat/completions HTTP/1.1\r\nHost: h\r\nAccept: */*\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
+            "POST /base/v1/chat/completions HTTP/1.1\r\nHost: h\r\nUser-Agent: triton-bench/{}\r\nAccept: */*\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            env!("CARGO_PKG_VERSION"),
             body.len()
         )
     );

@@ -59,7 +59,8 @@ impl HttpService for Predictions {
         let Slot { is_refused, refusal, .. } = &mut self.slots[slot];
         *is_refused = head.status != 200;
         refusal.clear();
-        if !self.headers.accept(head.encoding, Compression::None) {
+        // A refusal is told in any case, as well as it can be read.
+        if !*is_refused && !self.headers.accept(head.encoding, Compression::None) {
             return Err(malformed(NOT_ASKED_FOR));
         }
         check_length(head.length.unwrap_or(0), self.max_reply_bytes)

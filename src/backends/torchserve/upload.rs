@@ -169,8 +169,10 @@ mod tests {
         let body =
             format!("--{boundary}\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\nhello\r\n--{boundary}--\r\n");
         let head = format!(
-            "POST /base/predictions/a%20b HTTP/1.1\r\nHost: h:8080\r\nAccept: */*\r\nAuthorization: Bearer k\r\n\
-             Content-Type: multipart/form-data; boundary={boundary}\r\nContent-Length: {}\r\n\r\n",
+            "POST /base/predictions/a%20b HTTP/1.1\r\nHost: h:8080\r\nUser-Agent: triton-bench/{}\r\nAccept: */*\r\n\
+             Authorization: Bearer k\r\nContent-Type: multipart/form-data; boundary={boundary}\r\n\
+             Content-Length: {}\r\n\r\n",
+            env!("CARGO_PKG_VERSION"),
             body.len()
         );
         assert_eq!(text, head + &body);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::Endpoint;
 use crate::error::{Error, Result};
+use crate::http1::USER_AGENT;
 use crate::plan::{Compression, ConnectionPlan};
 use crate::wire::coding;
 
@@ -43,7 +44,7 @@ impl CallHeaders {
             (":authority", &self.authority),
             ("te", "trailers"),
             ("content-type", "application/grpc"),
-            ("user-agent", concat!("triton-bench/", env!("CARGO_PKG_VERSION"))),
+            ("user-agent", USER_AGENT),
             ("grpc-accept-encoding", accepted),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::{Awaited, ConnectionFault, InferError};
+use crate::backend::{Awaited, ConnectionFault, ErrorCode, InferError};
 use crate::calls::status;
 use crate::clock::Stamp;
 use crate::wire::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
@@ -60,7 +60,8 @@ impl Http2Socket {
             if self.h2.is_settled() {
                 return Ok(true);
             }
-            if !self.fill().map_err(before_settings)? {
+            let is_tls = self.stream.is_tls();
+            if !self.fill().map_err(|error| before_settings(error, is_tls))? {
                 return Ok(false);
             }
             self.process(&mut NoEvents)?;
@@ -224,7 +225,7 @@ impl Opening {
                 Ok(Progress::Pending(further)) => {
                     return Ok(Progress::Pending(Self { end, step: Step::Connecting(further) }));
                 }
-                Err(error) => return Err(named(connector, failure(&error))),
+                Err(error) => return Err(named(connector, before_session(connector, failure(&error)))),
             },
         };
         match line.settle(end) {
@@ -269,9 +270,21 @@ fn named(connector: &Connector, error: InferError) -> InferError {
     InferError { message: format!("cannot connect to {}: {}", connector.endpoint(), error.message), ..error }
 }
 
-/// A server that hangs up on the preface most likely speaks another protocol.
-fn before_settings(error: InferError) -> InferError {
-    InferError { message: format!("{}; is this the server's gRPC port?", error.message), ..error }
+/// A server that hangs up on the preface most likely speaks another protocol, or speaks it under TLS.
+fn before_settings(error: InferError, is_tls: bool) -> InferError {
+    let advice = if is_tls { "" } else { " if it speaks TLS, use grpcs:// in -u" };
+    InferError { message: format!("{}; is this the server's gRPC port?{advice}", error.message), ..error }
+}
+
+/// So does one that hangs up on a handshake.
+fn before_session(connector: &Connector, error: InferError) -> InferError {
+    use ConnectionFault::{Closed, Reset};
+    match error.code {
+        ErrorCode::Connection(Closed | Reset) if connector.endpoint().secure => {
+            InferError { message: format!("{}; does that port speak TLS?", error.message), ..error }
+        }
+        _ => error,
+    }
 }
 
 fn broken(error: &ConnectionError) -> InferError {

@@ -16,6 +16,9 @@ const RESERVED: [&str; 7] = [
     "upgrade",
 ];
 
+/// What this program calls itself.
+pub(crate) const USER_AGENT: &str = concat!("triton-bench/", env!("CARGO_PKG_VERSION"));
+
 /// The user's header fields, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Headers {
@@ -38,10 +41,12 @@ impl Headers {
         Ok(Self { fields })
     }
 
-    /// The beginning of a request's head: its first line, and the server that it is for.
+    /// The beginning of a request's head: its first line, the server that it is for, and who asks.
     pub fn begin(&self, method: &str, path: &str, server: &Endpoint) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
         self.write_own(&mut head, "Host", &server.host_field());
+        // Firewalls turn away who does not say what it is.
+        self.write_own(&mut head, "User-Agent", USER_AGENT);
         head
     }
 
@@ -147,13 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn a_request_begins_with_the_name_of_its_server() {
-        let begun = |url: &str| {
-            let head = Headers::default().begin("GET", "/x", &Endpoint::parse(url, 8000).unwrap());
+    fn a_request_begins_with_the_names_of_its_server_and_of_this_program() {
+        let begun = |headers: &Headers, url: &str| {
+            let head = headers.begin("GET", "/x", &Endpoint::parse(url, 8000).unwrap());
             String::from_utf8(head).unwrap()
         };
-        assert_eq!(begun("https://api.example.org/v1"), "GET /x HTTP/1.1\r\nHost: api.example.org\r\n");
-        assert_eq!(begun("localhost"), "GET /x HTTP/1.1\r\nHost: localhost:8000\r\n");
+        let head = |host: &str| format!("GET /x HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {USER_AGENT}\r\n");
+        assert_eq!(begun(&Headers::default(), "https://api.example.org/v1"), head("api.example.org"));
+        assert_eq!(begun(&Headers::default(), "localhost"), head("localhost:8000"));
+        let other = headers("user-agent", "Mozilla/5.0").unwrap();
+        assert_eq!(begun(&other, "h"), "GET /x HTTP/1.1\r\nHost: h:8000\r\n", "the user's stands with his others");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 pub use body::{check_length, decompressed, keep, too_long, unpacked, unpacked_refusal};
+pub(crate) use headers::USER_AGENT;
 pub use headers::{Headers, write_field, write_length};
 pub use questions::{Answer, Patience, Questions, Taker};
 pub use refusal::{KEPT_OF_REFUSAL, refusal};

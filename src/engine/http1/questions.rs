@@ -235,7 +235,7 @@ impl Questions {
             let progress = reader.feed(bytes).map_err(|error| malformed(error.to_string()))?;
             bytes = &bytes[progress.taken..];
             if let Some(head) = reader.head() {
-                if !self.headers.accept(head.encoding, Compression::None) {
+                if head.status == 200 && !self.headers.accept(head.encoding, Compression::None) {
                     return Err(malformed(NOT_ASKED_FOR));
                 }
                 take(head, progress.body)?;

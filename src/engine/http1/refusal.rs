@@ -21,8 +21,9 @@ pub fn refusal(status: u16, location: &str, body: &[u8]) -> InferError {
         _ => None,
     };
     let mut message = text.unwrap_or_else(|| {
+        // In one line: pages of gateways have many.
         let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
-        text.trim().chars().take(SHOWN).collect()
+        text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect()
     });
     if !location.is_empty() && (300..400).contains(&status) {
         let words = if message.is_empty() { message } else { format!(". {message}") };
@@ -44,7 +45,8 @@ mod tests {
         assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), "unexpected shape"));
         assert_eq!(refusal(404, "", br#"{"detail":"Not Found"}"#).message, "Not Found");
         assert_eq!(refusal(422, "", br#"{"detail":[{"loc":["body"]}]}"#).message, r#"[{"loc":["body"]}]"#);
-        assert_eq!(refusal(502, "", b" <html>bad gateway</html>\n").message, "<html>bad gateway</html>");
+        let page = b" <html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n";
+        assert_eq!(refusal(502, "", page).message, "<html> <head><title>502 Bad Gateway</title></head> </html>");
         let redirected = refusal(302, "http://x/", b"").message;
         assert!(redirected.contains("http://x/") && redirected.ends_with("with -u"), "{redirected}");
         assert!(refusal(302, "http://x/", b"gone").message.ends_with("with -u. gone"));

@@ -231,6 +231,8 @@ fn holds_blank_line(bytes: &[u8]) -> bool {
 struct ParsedHead {
     head: Head,
     chunked: bool,
+    /// One of its `Connection` fields says that it is the last on its connection.
+    closes: bool,
 }
 
 /// Why bytes that are no head of HTTP/1 are refused.
@@ -245,7 +247,9 @@ fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usiz
     // Only the fields that there are get written: as many empty ones would take longer than the rest.
     let mut fields = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut []);
-    let parser = httparse::ParserConfig::default();
+    let mut parser = httparse::ParserConfig::default();
+    // A client must take fields that go on in the next line (RFC 9112, section 5.2).
+    parser.allow_obsolete_multiline_headers_in_responses(true);
     let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, &mut fields) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
@@ -257,10 +261,11 @@ fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usiz
     };
     let head =
         Head { status: response.code.unwrap_or_default(), keeps_open: response.version == Some(1), ..Head::default() };
-    let mut parsed = ParsedHead { head, chunked: false };
+    let mut parsed = ParsedHead { head, chunked: false, closes: false };
     for field in response.headers.iter() {
-        parsed.take(field.name, field.value, part_field)?;
+        parsed.take(field.name, field.value.trim_ascii(), part_field)?;
     }
+    parsed.head.keeps_open &= !parsed.closes;
     if parsed.chunked {
         parsed.head.length = None;
     }
@@ -276,21 +281,19 @@ impl ParsedHead {
                 set_number(&mut head.part_length, name, value)
             }
             17 if is(name, "Transfer-Encoding") => {
-                if !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(Malformed::new(format!(
-                        "transfer encoding '{}' is not understood",
-                        String::from_utf8_lossy(value)
-                    )));
+                let is_chunked = value.eq_ignore_ascii_case(b"chunked");
+                self.chunked |= is_chunked;
+                // What it is called where there is none (RFC 2616, section 3.6).
+                if is_chunked || value.eq_ignore_ascii_case(b"identity") {
+                    return Ok(());
                 }
-                self.chunked = true;
-                Ok(())
+                let value = String::from_utf8_lossy(value);
+                Err(Malformed::new(format!("transfer encoding '{value}' is not understood")))
             }
             10 if is(name, "Connection") => {
-                if has_token(value, b"close") {
-                    head.keeps_open = false;
-                } else if has_token(value, b"keep-alive") {
-                    head.keeps_open = true;
-                }
+                // An application may say one and the server in front of it the other (RFC 9112, section 9.3).
+                self.closes |= has_token(value, b"close");
+                head.keeps_open |= has_token(value, b"keep-alive");
                 Ok(())
             }
             16 if is(name, "Content-Encoding") => {
@@ -323,12 +326,32 @@ fn is_event_stream(content_type: &[u8]) -> bool {
     kind.eq_ignore_ascii_case(KIND) && matches!(parameters.trim_ascii_start(), [] | [b';', ..])
 }
 
+/// The compression that a content encoding names. Whatever is none says nothing, as clients have it: applications write `none` to
+/// keep the server in front of them from compressing their events, and some a set of characters.
 fn encoding(value: &[u8]) -> Encoding {
-    match value {
-        _ if value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip") => Encoding::Gzip,
-        _ if value.eq_ignore_ascii_case(b"deflate") => Encoding::Deflate,
-        _ if value.is_empty() || value.eq_ignore_ascii_case(b"identity") => Encoding::Identity,
-        _ => Encoding::Unknown,
+    const COMPRESSED: [(&str, Encoding); 11] = [
+        ("gzip", Encoding::Gzip),
+        ("x-gzip", Encoding::Gzip),
+        ("deflate", Encoding::Deflate),
+        ("br", Encoding::Unknown),
+        ("zstd", Encoding::Unknown),
+        ("compress", Encoding::Unknown),
+        ("x-compress", Encoding::Unknown),
+        ("lzma", Encoding::Unknown),
+        ("xz", Encoding::Unknown),
+        ("dcb", Encoding::Unknown),
+        ("dcz", Encoding::Unknown),
+    ];
+    let named = |token: &[u8]| {
+        let found = COMPRESSED.iter().find(|(name, _)| token.trim_ascii().eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, encoding)| *encoding)
+    };
+    let mut codings = value.split(|&byte| byte == b',').filter_map(named);
+    match (codings.next(), codings.next()) {
+        (None, _) => Encoding::Identity,
+        (Some(alone), None) => alone,
+        // One within the other.
+        (Some(_), Some(_)) => Encoding::Unknown,
     }
 }
 

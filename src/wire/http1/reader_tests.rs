@@ -53,6 +53,40 @@ fn lengths_chunks_and_closing_end_a_body() {
     assert_eq!(read_all_ways(bare), Ok((204, Vec::new(), 0, true)));
 }
 
+/// RFC 9112, section 5.2.
+#[test]
+fn fields_may_go_on_in_the_next_line() {
+    let folded =
+        b"HTTP/1.1 200 OK\r\nX-Why: long\r\n  words\r\n\tand more\r\nContent-Length:\r\n 5\r\nX: \r\n \r\n\r\nhello";
+    assert_eq!(read_all_ways(folded), Ok((200, b"hello".to_vec(), 0, true)));
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    assert_eq!(read_all_ways(chunked), Ok((200, b"x".to_vec(), 0, true)));
+    assert!(read_all_ways(b"HTTP/1.1 200 OK\r\n X: of what?\r\n\r\n").is_err());
+}
+
+#[test]
+fn what_names_no_coding_is_none() {
+    let plain = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok";
+    assert_eq!(read_all_ways(plain), Ok((200, b"ok".to_vec(), 0, true)));
+    for (field, expected) in [
+        ("none", Encoding::Identity),
+        ("UTF-8", Encoding::Identity),
+        ("identity", Encoding::Identity),
+        ("", Encoding::Identity),
+        ("gzip", Encoding::Gzip),
+        ("X-GZip", Encoding::Gzip),
+        ("identity, gzip", Encoding::Gzip),
+        ("deflate", Encoding::Deflate),
+        ("br", Encoding::Unknown),
+        ("zstd", Encoding::Unknown),
+        ("gzip, br", Encoding::Unknown),
+    ] {
+        let mut reader = ReplyReader::default();
+        reader.feed(format!("HTTP/1.1 200 OK\r\nContent-Encoding: {field}\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(reader.head().unwrap().encoding, expected, "{field}");
+    }
+}
+
 #[test]
 fn interim_replies_are_passed_over() {
     let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
@@ -160,6 +194,9 @@ fn keeping_the_connection_follows_version_and_header() {
         (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: Keep-Alive\r\n\r\n", true),
         (b"HTTP/1.1 200 OK\r\n\r\n", false),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n", false),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\nConnection: close\r\n\r\n", false),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive,\r\n\tclose\r\n\r\n", false),
     ] {
         let mut reader = ReplyReader::with_part_length("Inference-Header-Content-Length");
         reader.feed(bytes).unwrap();

@@ -752,6 +752,22 @@ fn garbage_and_other_protocols_are_told_apart() {
     let error = GrpcBackend::connect(&connection(&address, PLAIN)).err().unwrap().to_string();
     assert!(error.contains("gRPC port"), "{error}");
     server.join().unwrap();
+    let closing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closing.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for peer in closing.incoming().flatten() {
+            let _ = std::io::Read::read(&mut &peer, &mut [0; 1 << 12]);
+        }
+    });
+    for (scheme, words) in [
+        ("grpc", "is this the server's gRPC port? if it speaks TLS, use grpcs:// in -u"),
+        ("grpcs", "the server closed the connection; does that port speak TLS?"),
+    ] {
+        let tls = Tls { skip_peer_verification: true, ..Tls::default() };
+        let plan = ConnectionPlan { tls, ..connection(&format!("{scheme}://127.0.0.1:{port}"), PLAIN) };
+        let error = GrpcBackend::connect(&plan).err().unwrap().to_string();
+        assert!(error.contains(words), "{error}");
+    }
     let error = GrpcBackend::connect(&connection(&address, PLAIN)).err().unwrap().to_string();
     assert!(error.contains("Connection refused") && error.contains(&address), "{error}");
 }

@@ -48,6 +48,14 @@ fn without_a_model_the_first_that_the_server_lists_is_measured() {
     let models: Vec<serde_json::Value> = received.lock().unwrap().iter().map(models).collect();
     assert!(models.len() >= 24 && models.iter().all(|model| model == "served/one"), "{models:?}");
 
+    // As OpenAI's own clients are told the address.
+    let based = HttpServer::start(recording(&received));
+    based.answer_instead("/v1/models", http_server::reply("200 OK", "", list.as_bytes()));
+    let flags = "--service-kind openai --endpoint completions --request-count 4 --prompt-tokens 3";
+    let named = Program::new().args(&format!("{flags} -u {}/v1", based.url())).run();
+    named.report_even_if_late();
+    assert!(named.stderr.contains("'served/one' is measured"), "{named:#?}");
+
     let without_list = HttpServer::start(answer);
     let refused = program().args(&format!("--prompt-tokens 3 -u {}", without_list.url())).run();
     assert!(

@@ -164,14 +164,16 @@ fn whatever_the_server_does_every_request_ends_once() {
             1 => vec![Act::Close],
             2 => vec![Act::Send(reply("200 OK", "Content-Encoding: gzip\r\n", ANSWER.as_bytes()))],
             3 => vec![Act::Trickle(whole, std::time::Duration::from_millis(1))],
+            4 => vec![Act::Send(reply("503 Service Unavailable", "Content-Encoding: gzip\r\n", b"not now"))],
             _ => vec![Act::Send(whole)],
         }
     });
     let finished =
         rest(&server, "--shape x:1,2 --reconnect --request-count 30 --max-errors 100% --concurrency-range 3");
     let report = Report::parse(&finished.stdout);
-    assert_eq!(report.level().client_number("Failed request count"), 3.0, "{finished:#?}");
-    assert_eq!(report.level().client_number("Request count"), 27.0, "{finished:#?}");
+    assert_eq!(report.level().client_number("Failed request count"), 4.0, "{finished:#?}");
+    assert_eq!(report.level().client_number("Request count"), 26.0, "{finished:#?}");
+    assert!(report.text.contains("HTTP 503: not now"), "{}", report.text);
 }
 
 #[test]

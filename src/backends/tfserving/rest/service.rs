@@ -71,7 +71,8 @@ impl HttpService for Predictions {
             200 => 0,
             _ => KEPT_OF_REFUSAL,
         };
-        if !self.headers.accept(head.encoding, Compression::None) {
+        // A refusal is told in any case, as well as it can be read.
+        if head.status == 200 && !self.headers.accept(head.encoding, Compression::None) {
             return Err(malformed(NOT_ASKED_FOR));
         }
         check_length(head.length.unwrap_or(0), self.spec.max_reply_bytes)
