@@ -181,8 +181,8 @@ pub struct Blocks {
 pub struct TokenCounts {
     /// Tokens of the prompt.
     pub context: u64,
-    /// Tokens of the answer.
-    pub generated: u64,
+    /// Tokens of the answer, if they were recorded.
+    pub generated: Option<u64>,
 }
 
 #[cfg(test)]

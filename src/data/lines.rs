@@ -1,13 +1,14 @@
 //! Prompts from JSON Lines: one object or string a line. A string, and an object with a `text`, a `text_input` (genai-perf's
-//! other name of it) or a `prompt` alone, become what the endpoint takes; an object that is a request's body is sent as it is.
+//! other name of it), a `prompt` alone or `content` (vLLM's), become what the endpoint takes; an object that is a request's body is
+//! sent as it is, but for what tools record beside it.
 
+mod recorded;
+mod said;
 mod sessions;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde_json::{Value, from_slice, from_str, json};
 
@@ -21,26 +22,21 @@ use crate::shm::map_text;
 use crate::steps::{Loaded, Target};
 use crate::text::{fault_in_line, plain_text};
 
-use sessions::Step;
+use recorded::{NO_FIELDS, add_extra, is_recorded};
+use said::{Said, has_more, whole_number};
+use sessions::{Session, Step};
 
 /// Members that limit the output tokens of a prompt, as different tools write them.
-const LIMITS: [&str; 5] =
-    ["max_tokens", "max_completion_tokens", "max_output_tokens", "output_tokens", "output_length"];
-/// Those of them that are no field of any endpoint: an object that has one is no body yet.
-const RECORDED_LIMITS: [&str; 2] = ["output_tokens", "output_length"];
-/// The largest limit that is written as a floating-point number: beyond it, not every whole number is one.
-const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
-/// Members that tell a line from others, or when it was sent: servers refuse them.
-const NO_FIELDS: [&str; 4] = ["id", "session_id", "timestamp", "delay"];
-/// Members with a prompt's text.
-const TEXTS: [&str; 3] = ["text", "text_input", "prompt"];
+const LIMITS: [&str; 6] = [
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "output_tokens",
+    "output_length",
+    "output_tokens_count",
+];
 /// What a line is, for messages.
 const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
-/// Members by which lines of other tools are known, and what to do with them.
-const OTHER_FORMS: [(&str, &str); 2] = [
-    ("conversations", "ShareGPT's form: use --prompt-tokens dataset:FILE instead of --input-data"),
-    ("input_length", "a trace's: use --prompt-tokens trace:FILE or --trace-replay FILE instead of --input-data"),
-];
 
 /// Whether a file is one of lines, by its name.
 pub fn is_lines(path: &Path) -> bool {
@@ -54,25 +50,33 @@ pub fn is_lines(path: &Path) -> bool {
 pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> Result<Loaded> {
     let mut payloads = Documents::of_form(target, form)?;
     let plays_sessions = target.model.inputs.iter().any(|input| input.name == "session_id");
-    let mut lines = Lines { plays_sessions, ..Lines::new(form) };
+    let mapped = files.iter().map(|path| map_text(path)).collect::<Result<Vec<_>>>()?;
+    let named = |path: &Path, rule: String| Error::input(format!("{}: {rule}", path.display()));
+    let texts = files.iter().zip(&mapped).map(|(path, text)| plain_text(text).map_err(|rule| named(path, rule)));
+    let texts = texts.collect::<Result<Vec<&[u8]>>>()?;
+    let mut lines = Lines { plays_sessions, seed: target.spec.seed, ..Lines::new(form) };
+    let all = texts.iter().flat_map(|text| filled(text)).map(|(_, line)| line);
+    lines.waits_before = plays_sessions && sessions::wait_before(all);
+    // Where a pause stands with the turn that it comes before, it belongs to a turn that was read earlier.
+    let mut held = Vec::new();
     let mut earlier = 0;
-    for path in files {
-        let text = map_text(path)?;
-        let text = plain_text(&text).map_err(|rule| Error::input(format!("{}: {rule}", path.display())))?;
+    for (path, text) in files.iter().zip(texts) {
         let refuse =
             |number: usize, rule: &str| Error::input(format!("{}, line {}: {rule}", path.display(), number + 1));
-        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
+        for (number, line) in filled(text) {
             let line =
                 Line::read(line).map_err(|error| refuse(number, &format!("no JSON: {}", fault_in_line(&error))))?;
             for step in lines.steps(line, earlier + number + 1).map_err(|rule| refuse(number, &rule))? {
-                add(&mut payloads, step, form)?;
+                match lines.waits_before {
+                    true => held.push(step),
+                    false => add(&mut payloads, step, form)?,
+                }
             }
         }
         earlier += text.split(|byte| *byte == b'\n').count();
     }
+    sessions::give_to_turn_before(&mut held);
+    held.into_iter().try_for_each(|step| add(&mut payloads, step, form))?;
     if payloads.is_empty() {
         let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
         return Err(Error::input(format!("{}: there is no prompt; write one a line", names.join(", "))));
@@ -80,9 +84,17 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
     Ok(payloads.loaded(lines.warnings()))
 }
 
+/// The lines of a text that are not empty, and their numbers from 0 on.
+fn filled(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    lines.filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace))
+}
+
 /// Adds the payload of a line, or of a turn in it.
-fn add(payloads: &mut Documents<'_, '_>, Step { entry, session, delay_ms }: Step, form: PromptForm) -> Result<()> {
-    let turn = session.as_deref().map(|session| TurnOf { session, delay_ms, after: None });
+fn add(payloads: &mut Documents<'_, '_>, step: Step, form: PromptForm) -> Result<()> {
+    let Step { entry, session, delay_ms, follows } = step;
+    let after = follows.as_ref().map(|before| (std::slice::from_ref(before), 0));
+    let turn = session.as_deref().map(|session| TurnOf { session, delay_ms, after });
     match entry {
         Entry::Prompt(text) => payloads.add(&Prompt::Text(text).fields(form), form.least_output(), turn.as_ref()),
         Entry::Body(body) => payloads.add_body(body, turn.as_ref()),
@@ -118,15 +130,31 @@ struct Lines {
     form: PromptForm,
     /// Whether requests are turns of conversations.
     plays_sessions: bool,
+    /// Whether a pause stands with the turn that it comes before.
+    waits_before: bool,
+    /// What the sessions of earlier lines have said.
+    sessions: HashMap<String, Session>,
+    /// By which prompts of recorded lengths are drawn, and how many were.
+    seed: u64,
+    drawn: u64,
     /// A line was a prompt, and not a body.
     has_prompts: bool,
     /// Members that are not sent.
-    left_out: BTreeSet<&'static str>,
+    left_out: BTreeSet<String>,
 }
 
 impl Lines {
     fn new(form: PromptForm) -> Self {
-        Self { form, plays_sessions: false, has_prompts: false, left_out: BTreeSet::new() }
+        Self {
+            form,
+            plays_sessions: false,
+            waits_before: false,
+            sessions: HashMap::new(),
+            seed: 0,
+            drawn: 0,
+            has_prompts: false,
+            left_out: BTreeSet::new(),
+        }
     }
 
     /// What a line is.
@@ -140,8 +168,9 @@ impl Lines {
                 Ok(Entry::Prompt(text))
             }
             Line::Object(line) => {
-                let line = self.of_batch(line)?;
-                if self.is_whole(&line) { Ok(Entry::Body(line)) } else { self.body(line).map(Entry::Body) }
+                let line = self.of_payload(self.of_batch(line)?);
+                let body = if self.is_whole(&line) { self.whole(line) } else { self.body(line) };
+                body.map(Entry::Body)
             }
             Line::Other => Err(NO_PROMPT.to_owned()),
         }
@@ -172,13 +201,12 @@ impl Lines {
             return true;
         }
         let is_text = line.has_text("prompt");
+        let is_more = || has_more(line) || is_recorded(line);
         match (line.has("prompt"), self.form) {
             // Triton's generate endpoint takes it by this name.
             (false, form) => form == PromptForm::Unknown && line.has_text("text_input") && !line.has_text("text"),
             (true, PromptForm::Prompt) if is_text => {
-                !line.has_text("text")
-                    && !line.has_text("text_input")
-                    && !RECORDED_LIMITS.iter().any(|name| line.has(name))
+                !line.has_text("text") && !line.has_text("text_input") && !is_more()
             }
             // Tokens, or several prompts, are of no other form; what an unknown endpoint takes is not ours to change.
             (true, form) => !is_text || form == PromptForm::Unknown,
@@ -187,30 +215,65 @@ impl Lines {
 
     /// The body of an object whose prompt is a text: all other members are fields of it.
     fn body(&mut self, mut line: Members) -> Result<Members, String> {
-        let texts = texts(&mut line)?;
+        let prompt = match self.words_of_length(&mut line)? {
+            Some(text) => Said::Texts(vec![text]),
+            None => said::take(&mut line)?,
+        };
         let limit = self.limit(&mut line)?;
-        let image = line.take("image").or_else(|| line.take("images"));
-        let content = self.content(texts, image)?;
+        let content = self.content(prompt)?;
+        let system = said::system(&mut line);
         let role = line.string("role");
-        let has_role = role.is_some() && line.take("role").is_some();
-        let (no_fields, other_prompt) = (NO_FIELDS.into_iter(), Some("prompt"));
-        self.left_out.extend(no_fields.chain(other_prompt).filter(|name| line.take(name).is_some()));
-        if has_role && matches!(self.form, PromptForm::Prompt | PromptForm::Input | PromptForm::Responses) {
-            self.left_out.insert("role");
+        if role.is_some() || line.get("role") == Some("null") {
+            line.take("role");
+        }
+        self.leave_out(&mut line, &NO_FIELDS);
+        self.leave_out(&mut line, &["prompt"]);
+        self.take_type(&mut line);
+        let has_messages = self.form.holds_messages() && (self.form != PromptForm::Responses || self.plays_sessions);
+        if role.is_some() && !has_messages {
+            self.left_out.insert("role".to_owned());
         }
         self.has_prompts = true;
+        let role = role.as_deref().unwrap_or("user");
+        let message = || json!([{ "role": role, "content": content }]);
         match self.form {
             PromptForm::Messages | PromptForm::AnthropicMessages | PromptForm::Unknown => {
-                let role = role.as_deref().unwrap_or("user");
-                line.set("messages", &json!([{ "role": role, "content": content }]));
+                line.set("messages", &message());
             }
             PromptForm::Prompt => line.set("prompt", &content),
+            // Turns go on from each other's messages.
+            PromptForm::Responses if has_messages => line.set("input", &message()),
             PromptForm::Input | PromptForm::Responses => line.set("input", &content),
+        }
+        if let Some(system) = system {
+            self.tell(&mut line, &system, true);
         }
         if let Some(Limit { field, tokens }) = limit {
             line.set(field, &tokens.into());
         }
+        add_extra(&mut line);
         Ok(line)
+    }
+
+    /// Adds what the system says to the body of a turn. Where it stands beside the messages, it is no part of what later turns go
+    /// on from.
+    fn tell(&mut self, body: &mut Members, system: &str, is_first: bool) {
+        match self.form {
+            PromptForm::AnthropicMessages => body.add("system", &system.into()),
+            PromptForm::Responses => body.add("instructions", &system.into()),
+            PromptForm::Input => drop(self.left_out.insert("system_prompt".to_owned())),
+            PromptForm::Prompt if is_first => {
+                let prompt = body.string("prompt").unwrap_or_default();
+                body.set("prompt", &format!("{system} {prompt}").into());
+            }
+            PromptForm::Messages | PromptForm::Unknown if is_first => {
+                let messages = body.get("messages").and_then(|list| from_str::<Vec<Value>>(list).ok());
+                let first = json!({ "role": "system", "content": system });
+                let all: Vec<Value> = std::iter::once(first).chain(messages.unwrap_or_default()).collect();
+                body.set("messages", &all.into());
+            }
+            _ => {}
+        }
     }
 
     /// The limit on output tokens, taken out of a line.
@@ -218,7 +281,7 @@ impl Lines {
         let mut found: Option<(&'static str, u64)> = None;
         for name in LIMITS {
             let Some(value) = line.take(name).filter(|value| value != "null") else { continue };
-            let tokens = whole(&value).ok_or_else(|| {
+            let tokens = whole_number(&value).ok_or_else(|| {
                 format!("its {name} is {value}, and a limit on output tokens is a whole number of up to 64 bits: write one, or none")
             })?;
             match found {
@@ -240,40 +303,31 @@ impl Lines {
         Ok(found.or_else(least))
     }
 
-    /// What the prompt says: a text, or with several texts or pictures a list.
-    fn content(&self, mut texts: Vec<String>, image: Option<String>) -> Result<Value, String> {
-        let is_there = |image: &Value| !image.is_null() && image.as_array().is_none_or(|images| !images.is_empty());
-        let image = image.and_then(|image| from_str(&image).ok()).filter(is_there);
-        let Some(image) = image else {
-            return match (texts.len(), self.form) {
-                (1, _) => Ok(texts.remove(0).into()),
-                (_, PromptForm::Prompt | PromptForm::Input) => Ok(texts.into()),
-                (_, PromptForm::Responses) => {
+    /// What the prompt says: a text, or with several texts, pictures or sounds a list.
+    fn content(&self, prompt: Said) -> Result<Value, String> {
+        match prompt {
+            Said::Texts(mut texts) if texts.len() == 1 => Ok(texts.remove(0).into()),
+            Said::Texts(texts) => match self.form {
+                PromptForm::Prompt | PromptForm::Input => Ok(texts.into()),
+                PromptForm::Responses => {
                     Err("it has several texts, and a response is to one: keep one".to_owned())
                 }
                 _ => Ok(texts.iter().map(|text| text_part(text)).collect()),
-            };
-        };
-        if !matches!(self.form, PromptForm::Messages | PromptForm::Unknown) {
-            let remedy = "use --endpoint v1/chat/completions, or write whole bodies";
-            return Err(format!("it has an image, and only the messages of chats hold pictures: {remedy}"));
+            },
+            Said::Parts(parts) => match self.form {
+                PromptForm::Messages | PromptForm::Unknown => Ok(parts.into()),
+                _ => Err("it has an image, audio or a video, and only the messages of chats hold pictures, sounds and videos: use \
+                     --endpoint v1/chat/completions, or write whole bodies"
+                    .to_owned()),
+            },
         }
-        let images = if let Value::Array(images) = image { images } else { vec![image] };
-        let mut parts: Vec<Value> = texts.iter().map(|text| text_part(text)).collect();
-        for image in images {
-            let name = image.as_str().ok_or_else(|| {
-                format!("its image is {image}: write a URL or the path of a file as a string, or a list of these")
-            })?;
-            parts.push(json!({ "type": "image_url", "image_url": { "url": image_url(name)? } }));
-        }
-        Ok(parts.into())
     }
 
     /// What is to be said of the lines.
     fn warnings(self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.warnings_of_sessions();
         if !self.left_out.is_empty() {
-            let names: Vec<&str> = self.left_out.into_iter().collect();
+            let names: Vec<String> = self.left_out.into_iter().collect();
             warnings.push(format!(
                 "--input-data: members of lines that are no fields of a request are not sent: {}",
                 names.join(", ")
@@ -294,49 +348,6 @@ impl Lines {
 struct Limit {
     field: &'static str,
     tokens: u64,
-}
-
-/// The texts of an object's prompt, taken out of it: one, or aiperf's list of several.
-fn texts(line: &mut Members) -> Result<Vec<String>, String> {
-    if let Some(member) = TEXTS.into_iter().find(|name| line.has_text(name)) {
-        if member == "text" && line.has_text("text_input") {
-            return Err("it has a text and a text_input, and a line is one prompt: keep one".to_owned());
-        }
-        let text = line.take(member).unwrap_or_default();
-        let text = from_str(&text).map_err(|error| format!("its {member} is no text: {}", fault_in_line(&error)))?;
-        return Ok(vec![text]);
-    }
-    if let Some(texts) = line.take("texts") {
-        let texts = from_str::<Vec<String>>(&texts).ok().filter(|texts| !texts.is_empty());
-        return texts
-            .ok_or_else(|| "its `texts` are no list of texts: write these, or each as `text` in a line".to_owned());
-    }
-    let other_form = OTHER_FORMS.iter().find(|(name, _)| line.has(name));
-    Err(other_form.map_or(NO_PROMPT.to_owned(), |(_, form)| format!("it is {form}")))
-}
-
-/// A whole number, perhaps written as a floating-point one, as table tools do.
-fn whole(value: &str) -> Option<u64> {
-    let written = |number: &f64| (0.0..=MOST_AS_FLOAT).contains(number) && number.fract() == 0.0;
-    value.parse().ok().or_else(|| from_str(value).ok().filter(written).map(|number| number as u64))
-}
-
-/// A picture's URL: as it is written, or of a file with its content.
-fn image_url(name: &str) -> Result<String, String> {
-    if ["http://", "https://", "data:"].iter().any(|scheme| name.starts_with(scheme)) {
-        return Ok(name.to_owned());
-    }
-    let bytes = std::fs::read(name).map_err(|error| {
-        format!("its image '{name}' cannot be read: {error}; write a URL, a data URL or the path of a file")
-    })?;
-    let kind = match bytes.as_slice() {
-        [0x89, b'P', b'N', b'G', ..] => "png",
-        [0xff, 0xd8, 0xff, ..] => "jpeg",
-        [b'G', b'I', b'F', b'8', ..] => "gif",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "webp",
-        _ => return Err(format!("its image '{name}' is no PNG, JPEG, GIF or WebP: convert it, or write a data URL")),
-    };
-    Ok(format!("data:image/{kind};base64,{}", STANDARD.encode(bytes)))
 }
 
 #[cfg(test)]
@@ -525,13 +536,76 @@ mod tests {
             assert_eq!(body(form, batch(url)), json!({"input": "a"}), "what is not known is not judged");
         }
         for (line, form) in [
-            (json!({"texts": [{"contents": ["a"]}]}), "its `texts` are no list of texts"),
+            (json!({"texts": [{"name": "a"}]}), "its `texts` are no list of texts"),
             (json!({"conversations": []}), "use --prompt-tokens dataset:FILE instead"),
             (json!({"timestamp": 1, "input_length": 5, "output_length": 2}), "use --prompt-tokens trace:FILE"),
         ] {
             let error = read(PromptForm::Messages, line).unwrap_err();
             assert!(error.contains(form), "{error}");
         }
+    }
+
+    #[test]
+    fn what_a_recording_says_of_a_body_is_no_field_of_it() {
+        let messages = json!([{"role": "user", "content": "hi"}]);
+        let mut lines = Lines::new(PromptForm::Messages);
+        let mut sent = |value: Value| match lines.entry(line(&value)).unwrap() {
+            Entry::Body(body) => from_slice::<Value>(&body.text()).unwrap(),
+            Entry::Prompt(text) => panic!("a text: {text}"),
+        };
+        let recorded = json!({"messages": messages, "output_length": 4, "timestamp": 1000, "session_id": "a", "tools": [],
+            "extra": {"routing": "fast"}});
+        let wanted = json!({"messages": messages, "tools": [], "max_tokens": 4, "routing": "fast"});
+        assert_eq!(sent(recorded), wanted);
+        let limited = json!({"messages": messages, "max_tokens": 9, "output_length": 4});
+        assert_eq!(sent(limited), json!({"messages": messages, "max_tokens": 9}));
+        let whole = json!({"messages": messages, "session_id": "a", "id": 4, "extra": 5});
+        assert_eq!(sent(whole.clone()), whole, "nothing tells that it was recorded");
+        let payload = json!({"payload": {"messages": messages, "max_tokens": 50}, "timestamp": 5});
+        assert_eq!(sent(payload), json!({"messages": messages, "max_tokens": 50}));
+        let listed = json!({"payload": [{"messages": messages}]});
+        assert_eq!(sent(listed), json!({"messages": messages}));
+        let captured = |data: &str, encoding: &str| {
+            let input = json!({"mode": "INPUT", "data": data, "encoding": encoding});
+            json!({"captureData": {"endpointInput": input}, "eventMetadata": {"eventId": "e"}})
+        };
+        for (data, encoding) in [(r#"{"prompt":[1],"seed":4}"#, "JSON"), ("eyJwcm9tcHQiOlsxXSwic2VlZCI6NH0=", "BASE64")]
+        {
+            assert_eq!(sent(captured(data, encoding)), json!({"prompt": [1], "seed": 4}), "{encoding}");
+        }
+        assert!(lines.warnings()[0].ends_with("not sent: output_length, session_id, timestamp"));
+        let unknown = json!({"messages": messages, "timestamp": 1});
+        assert_eq!(body(PromptForm::Unknown, unknown.clone()), unknown, "what it takes is not known");
+    }
+
+    #[test]
+    fn lines_of_other_tools_keep_their_limits_and_fields() {
+        let user = json!([{"role": "user", "content": "hi"}]);
+        for (line, wanted) in [
+            (json!({"prompt": "hi", "output_tokens_count": 5, "prompt_tokens_count": 9}), json!({"max_tokens": 5})),
+            (
+                json!({"text": "hi", "extra": {"seed": 4, "max_tokens": 3}, "output_length": 9}),
+                json!({"max_tokens": 3, "seed": 4}),
+            ),
+            (
+                json!({"text": "hi", "type": "single_turn", "texts": null, "images": null, "audio": null, "extra": null,
+                    "role": null, "output_length": null, "timestamp": null}),
+                json!({}),
+            ),
+            (json!({"text": "hi", "type": "other"}), json!({"type": "other"})),
+        ] {
+            let mut wanted = wanted;
+            wanted["messages"] = user.clone();
+            assert_eq!(body(PromptForm::Messages, line.clone()), wanted, "{line}");
+        }
+        let told = || json!({"prompt": "hi", "system_prompt": "be brief"});
+        let system = json!({"role": "system", "content": "be brief"});
+        assert_eq!(body(PromptForm::Messages, told()), json!({"messages": [system, user[0]]}));
+        assert_eq!(body(PromptForm::Prompt, told()), json!({"prompt": "be brief hi"}));
+        assert_eq!(body(PromptForm::Responses, told()), json!({"input": "hi", "instructions": "be brief"}));
+        assert_eq!(body(PromptForm::AnthropicMessages, told())["system"], "be brief");
+        let prompt = json!({"prompt": "hi", "timestamp": 5});
+        assert_eq!(body(PromptForm::Prompt, prompt), json!({"prompt": "hi"}), "no body of completions has a time");
     }
 
     #[test]

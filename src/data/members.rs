@@ -70,6 +70,16 @@ impl Members {
         self.put(name, raw(value));
     }
 
+    /// Sets all members of another object.
+    pub fn merge(&mut self, others: Self) {
+        others.0.into_iter().for_each(|(name, value)| self.put(&name, value));
+    }
+
+    /// Their names, but for those whose value is `null`.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, value)| value.get() != "null").map(|(name, _)| name.as_str())
+    }
+
     /// Sets a member to a JSON text, which stays as it is written.
     ///
     /// # Errors
@@ -193,5 +203,9 @@ mod tests {
         let mut out = Vec::new();
         Members::read(br#"{"a":1,"b":[2]}"#).unwrap().write_with(&mut out, "b", &[b"[", b"3]"]);
         assert_eq!(out, br#"{"a":1,"b":[3]}"#);
+        let mut merged = Members::read(br#"{"a":1,"b":2,"c":null}"#).unwrap();
+        merged.merge(Members::read(br#"{"b":1.50,"z":[]}"#).unwrap());
+        assert_eq!(merged.text(), br#"{"a":1,"b":1.50,"c":null,"z":[]}"#);
+        assert_eq!(merged.names().collect::<Vec<_>>(), ["a", "b", "z"]);
     }
 }

@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod agents;
+mod attached;
 mod batches;
 mod columns;
 mod conversations;

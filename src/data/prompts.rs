@@ -47,13 +47,8 @@ pub(crate) fn load(
     if let PromptLength::Dataset(dataset) = &spec.prompt {
         let wanted =
             dataset::Wanted { dataset, form: spec.form, tokenizer: tokenizer.as_ref(), count: exactly(spec.count) };
-        for (number, entry) in dataset::read(&wanted)?.into_iter().enumerate() {
-            let draws = Draws::new(target.spec.seed, Purpose::Prompts, number as u64);
-            let output = spec.output.map(|length| length.draw(draws.seed, 2)).or(entry.output);
-            let output = output.or(spec.form.least_output());
-            payloads.add(&entry.prompt.fields(spec.form), output, None)?;
-        }
-        return Ok(payloads.loaded(Vec::new()));
+        let notes = add_dataset(&mut payloads, spec, &wanted)?;
+        return Ok(payloads.loaded(notes));
     }
     let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows, blocks };
     let count = match spec.count {
@@ -92,6 +87,27 @@ pub(crate) fn load(
     }
     warnings.extend(inexact_warning(inexact));
     Ok(payloads.loaded(warnings))
+}
+
+/// Adds the prompts of a data set. Returns what is to be said of it.
+fn add_dataset(
+    payloads: &mut Documents<'_, '_>,
+    spec: &PromptSpec,
+    wanted: &dataset::Wanted<'_>,
+) -> Result<Vec<String>> {
+    let found = dataset::read(wanted)?;
+    for (number, entry) in found.entries.into_iter().enumerate() {
+        let draws = Draws::new(payloads.seed(), Purpose::Prompts, number as u64);
+        let output = spec.output.map(|length| length.draw(draws.seed, 2)).or(entry.output);
+        let output = output.or(spec.form.least_output());
+        payloads.add(&entry.prompt.fields(spec.form), output, None)?;
+    }
+    let notes = [
+        (found.unknown, "entries of no known form are left out (docs/services.md)"),
+        (found.without_pictures, "entries with pictures are sent without them, which only the messages of chats hold"),
+    ];
+    let notes = notes.into_iter().filter(|(count, _)| *count > 0);
+    Ok(notes.map(|(count, note)| format!("--prompt-tokens dataset: {note}: {count}")).collect())
 }
 
 /// The number that was asked for.
@@ -184,7 +200,7 @@ impl Writer<'_> {
         let draws = Draws::new(self.seed, Purpose::Prompts, u64::from(number));
         let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
         let words = match self.blocks {
-            Some(blocks) => self.of_blocks(&draws, tokens, &blocks.each[at], blocks.tokens),
+            Some(blocks) => draws.words_of_blocks(tokens, &blocks.each[at], u64::from(blocks.tokens), self.seed),
             None => draws.drawn_words(tokens),
         };
         let (text, tokens) = match prefix {
@@ -203,23 +219,6 @@ impl Writer<'_> {
     /// If the tokenizer cannot count them.
     pub(super) fn text(&self, draws: &Draws, tokens: u64) -> Result<String> {
         draws.text(tokens, self.tokenizer).map(|(text, _)| text)
-    }
-
-    /// Words that are the same where blocks have the same number; the prompt's own beyond them.
-    fn of_blocks(&self, draws: &Draws, tokens: u64, blocks: &[u64], size: u32) -> String {
-        let mut parts = Vec::new();
-        let mut left = tokens;
-        for block in blocks.iter().take_while(|_| tokens > 0) {
-            let words = left.min(u64::from(size));
-            if words > 0 {
-                parts.push(Draws::new(self.seed, Purpose::Prefixes, *block).drawn_words(words));
-            }
-            left -= words;
-        }
-        if left > 0 {
-            parts.push(draws.drawn_words(left));
-        }
-        parts.join(" ")
     }
 }
 
@@ -242,7 +241,7 @@ impl Draws {
                 row.map_or(1, |row| row.context.clamp(1, most))
             }
         };
-        let recorded = row.map(|row| row.generated.clamp(1, most));
+        let recorded = row.and_then(|row| row.generated).map(|tokens| tokens.clamp(1, most));
         let output = spec.output.map(|length| length.draw(self.seed, 2)).or(recorded);
         (prompt, output.or(spec.form.least_output()))
     }
@@ -257,6 +256,24 @@ impl Draws {
             Some(tokenizer) => tokenizer.fit(words, tokens as usize),
             None => Ok((words, true)),
         }
+    }
+
+    /// So many words, which are the same as in other prompts of a run where blocks of `size` words have the same number, and its own
+    /// beyond them.
+    pub(super) fn words_of_blocks(&self, count: u64, blocks: &[u64], size: u64, run_seed: u64) -> String {
+        let mut parts = Vec::new();
+        let mut left = count;
+        for block in blocks {
+            let words = left.min(size);
+            if words > 0 {
+                parts.push(Self::new(run_seed, Purpose::Prefixes, *block).drawn_words(words));
+            }
+            left -= words;
+        }
+        if left > 0 {
+            parts.push(self.drawn_words(left));
+        }
+        parts.join(" ")
     }
 
     /// `count` words, separated by blanks.
@@ -352,8 +369,9 @@ mod tests {
         };
         let draws = Draws { seed: 1 };
         let row = |context, generated| TokenCounts { context, generated };
-        assert_eq!(draws.lengths(&spec, Some(&row(150, 20))), (150, Some(20)));
-        assert_eq!(draws.lengths(&spec, Some(&row(0, u64::MAX))), (1, Some(u64::from(MAX_TOKENS))));
+        assert_eq!(draws.lengths(&spec, Some(&row(150, Some(20)))), (150, Some(20)));
+        assert_eq!(draws.lengths(&spec, Some(&row(0, Some(u64::MAX)))), (1, Some(u64::from(MAX_TOKENS))));
+        assert_eq!(draws.lengths(&spec, Some(&row(150, None))), (150, None), "none was recorded");
     }
 
     fn spec(tokens: f64, prefix: Option<(f64, u32)>) -> PromptSpec {
@@ -397,7 +415,7 @@ mod tests {
     #[test]
     fn blocks_of_one_number_are_the_same_text() {
         let blocks = Blocks { each: vec![[1, 2].into(), [1, 3].into(), [1, 2, 9].into()], tokens: 8 };
-        let row = |context| TokenCounts { context, generated: 4 };
+        let row = |context| TokenCounts { context, generated: Some(4) };
         let rows = [row(12), row(16), row(20)];
         let spec = PromptSpec { prompt: PromptLength::Recorded("t.jsonl".into()), ..spec(1.0, None) };
         let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &rows, blocks: Some(&blocks) };

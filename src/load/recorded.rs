@@ -8,7 +8,7 @@ use crate::data::{Blocks, PromptLength, PromptSpec, TokenCounts};
 use crate::error::{Error, Result};
 use crate::payloads::timestamps;
 use crate::plan::{DataSource, Plan};
-use crate::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
+use crate::schedule::{Arrivals, Lengths, Trace, parse_lengths, read_intervals, read_trace};
 use crate::terms::{LoadMode, Recording, TokenUse};
 
 /// The recorded load of a file.
@@ -65,6 +65,7 @@ impl Recorded {
                  GeneratedTokens, which the trace lacks",
             ));
         }
+        check_answers(tokens, &trace.tokens)?;
         Ok(Self { arrivals: Some(trace.arrivals), rows: trace.tokens, ..Self::default() })
     }
 }
@@ -79,16 +80,27 @@ fn lengths(plan: &Plan) -> Result<(Vec<TokenCounts>, Option<Blocks>)> {
 
 /// The token counts that inputs and parameters take from a trace under another load than its own.
 fn rows(plan: &Plan) -> Result<Vec<TokenCounts>> {
-    let Some((file, _)) = &plan.load.lengths else { return Ok(Vec::new()) };
-    let counted = counts(file).map(|(counts, _)| counts);
+    let Some((file, tokens)) = &plan.load.lengths else { return Ok(Vec::new()) };
+    let counted = counts(file).and_then(|(counts, _)| check_answers(tokens, &counts).map(|()| counts));
     counted.map_err(|error| error.context(format_args!("--trace-lengths {}", file.display())))
+}
+
+/// Refuses rows without the tokens of their answers where a parameter is made of these.
+fn check_answers(tokens: &TokenUse, rows: &[TokenCounts]) -> Result<()> {
+    match (&tokens.parameter, rows.iter().position(|row| row.generated.is_none())) {
+        (Some(name), Some(row)) => Err(Error::input(format!(
+            "--trace-parameter {name} needs the tokens of answers (output_length), which row {} lacks",
+            row + 1
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn counts(file: &Path) -> Result<(Vec<TokenCounts>, Option<Blocks>)> {
     let opened = File::open(file).map_err(|error| Error::input(format!("cannot open the file: {error}")))?;
-    let trace = parse_trace(opened, 1.0)?;
-    match trace.tokens.is_empty() {
+    let Lengths { tokens, blocks } = parse_lengths(opened)?;
+    match tokens.is_empty() {
         true => Err(Error::input("it has no token counts, such as the columns ContextTokens and GeneratedTokens")),
-        false => Ok((trace.tokens, trace.blocks)),
+        false => Ok((tokens, blocks)),
     }
 }

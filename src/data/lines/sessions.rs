@@ -1,10 +1,19 @@
-//! Lines that are turns of conversations: genai-perf's, one a line with its `session_id`, and aiperf's, a list of `turns`.
+//! Lines that are turns of conversations: genai-perf's, one a line with its `session_id`, aiperf's, a list of `turns`, and
+//! guidellm's, whose members have the numbers of their turns.
 
-use serde_json::{Value, from_str};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::PromptForm;
-use crate::lines::{Entry, Line, Lines, texts, whole};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, from_slice, from_str};
+
+use crate::lengths::MAX_TOKENS;
+use crate::lines::said::{self, is_any, whole_number};
+use crate::lines::{Entry, Line, Lines};
 use crate::members::Members;
+use crate::prompts::Draws;
+use crate::seed::Purpose;
 
 /// The member with a conversation's name.
 const SESSION: &str = "session_id";
@@ -12,6 +21,15 @@ const SESSION: &str = "session_id";
 const DELAY: &str = "delay";
 /// The member with the turns of a conversation.
 const TURNS: &str = "turns";
+/// Members of turns that have their turn's number behind their name.
+const NUMBERED: [&str; 5] = ["prompt", "output_tokens_count", "prompt_tokens_count", "prefix", "system_prompt"];
+/// The member that says whether messages are the whole conversation so far (`history`), or its latest ones (`delta`).
+const MODE: &str = "message_mode";
+/// The member with the tokens of a prompt that was recorded without its words.
+const TOKENS: &str = "input_length";
+/// The member with the numbers of its blocks, of which equal ones are equal text, and the tokens of a block.
+const BLOCKS: &str = "hash_ids";
+const BLOCK_TOKENS: u64 = 512;
 
 /// What a line has to send, and which turn of which conversation it is, if of any.
 #[derive(Debug)]
@@ -20,6 +38,60 @@ pub(super) struct Step {
     pub(super) session: Option<String>,
     /// The pause after the answer, in milliseconds.
     pub(super) delay_ms: u64,
+    /// The turn before it, if it holds the whole conversation so far: it is sent as it is.
+    pub(super) follows: Option<u32>,
+}
+
+/// What the lines of a session have said so far.
+#[derive(Default)]
+pub(super) struct Session {
+    turns: u32,
+    /// The messages of the last one, each as a number.
+    messages: Vec<u64>,
+    /// Whether a line holds the whole conversation.
+    is_whole: bool,
+}
+
+impl Session {
+    /// Takes in a turn. Returns the turn before it, if it holds the whole conversation.
+    fn add(&mut self, entry: &Entry, mode: Option<&str>) -> Option<u32> {
+        let before = self.turns.checked_sub(1);
+        self.turns += 1;
+        let messages = match entry {
+            Entry::Body(body) => messages(body),
+            Entry::Prompt(_) => Vec::new(),
+        };
+        let goes_on = !self.messages.is_empty()
+            && messages.get(self.messages.len()).is_some_and(|next| next.is_answer)
+            && self.messages.iter().zip(&messages).all(|(earlier, message)| *earlier == message.number);
+        self.is_whole = match mode {
+            Some("history") => true,
+            Some("delta") => false,
+            _ => self.is_whole || goes_on,
+        };
+        self.messages = messages.into_iter().map(|message| message.number).collect();
+        before.filter(|_| self.is_whole && !self.messages.is_empty())
+    }
+}
+
+/// A message of a body.
+struct Message {
+    /// That of its text.
+    number: u64,
+    /// Whether a model said it, and not its user.
+    is_answer: bool,
+}
+
+/// The messages of a body; none if it has none.
+fn messages(body: &Members) -> Vec<Message> {
+    let text = body.get("messages").or_else(|| body.get("input")).unwrap_or_default();
+    let message = |raw: &RawValue| {
+        let mut hasher = DefaultHasher::new();
+        raw.get().hash(&mut hasher);
+        let role = from_str::<Members>(raw.get()).ok().and_then(|message| message.string("role"));
+        Message { number: hasher.finish(), is_answer: role.is_none_or(|role| role == "assistant") }
+    };
+    from_str::<Vec<&RawValue>>(text).unwrap_or_default().into_iter().map(message).collect()
 }
 
 impl Lines {
@@ -31,16 +103,21 @@ impl Lines {
         match line {
             Line::Object(line) if is_conversation(&line) => match self.plays_sessions {
                 true => self.conversation(line, number),
-                false => Err("it is a conversation of aiperf's: --session-concurrency N plays such".to_owned()),
+                false => Err("it is a conversation of several turns: --session-concurrency N plays such".to_owned()),
             },
             Line::Object(mut line) if self.plays_sessions => {
                 let session = line.take(SESSION).filter(|name| name != "null").ok_or_else(no_session)?;
                 let session = from_str(&session).unwrap_or(session);
                 let delay_ms = delay_ms(&mut line)?;
-                Ok(vec![Step { entry: self.entry(Line::Object(line))?, session: Some(session), delay_ms }])
+                let mode = line.take(MODE).and_then(|mode| from_str::<String>(&mode).ok());
+                let is_payload = line.has("payload");
+                let entry = self.entry(Line::Object(line))?;
+                let mode = mode.as_deref().or(is_payload.then_some("history"));
+                let follows = self.sessions.entry(session.clone()).or_default().add(&entry, mode);
+                Ok(vec![Step { entry, session: Some(session), delay_ms, follows }])
             }
             Line::Text(_) if self.plays_sessions => Err(no_session()),
-            line => Ok(vec![Step { entry: self.entry(line)?, session: None, delay_ms: 0 }]),
+            line => Ok(vec![Step { entry: self.entry(line)?, session: None, delay_ms: 0, follows: None }]),
         }
     }
 
@@ -48,41 +125,163 @@ impl Lines {
     fn conversation(&mut self, mut line: Members, number: usize) -> Result<Vec<Step>, String> {
         let session = line.take(SESSION).filter(|name| name != "null").map(|name| from_str(&name).unwrap_or(name));
         let session: String = session.unwrap_or_else(|| format!("line {number}"));
-        let turns = line.take(TURNS).and_then(|turns| from_str::<Vec<Members>>(&turns).ok());
-        let turns =
-            turns.filter(|turns| !turns.is_empty()).ok_or("its `turns` are no list of objects: write one per turn")?;
-        let mut steps = Vec::<Step>::new();
-        let mut system = None;
+        let listed = line.take(TURNS);
+        let listed = listed.as_deref().map(|turns| from_str::<Vec<&RawValue>>(turns).unwrap_or_default());
+        let turns: Option<Vec<Members>> = match listed {
+            Some(turns) => turns.into_iter().map(turn).collect(),
+            None => Some(numbered(&mut line)),
+        };
+        let turns = turns
+            .filter(|turns| !turns.is_empty())
+            .ok_or("its `turns` are no list of objects or texts: write one per turn")?;
+        let (mut steps, mut system) = (Vec::<Step>::new(), Vec::from_iter(said::system(&mut line)));
+        self.take_type(&mut line);
+        self.leave_out_all(&line);
         for (number, mut turn) in (1..).zip(turns) {
             let named = |rule: String| format!("turn {number}: {rule}");
             let pause = delay_ms(&mut turn).map_err(named)?;
             let is_system = steps.is_empty() && turn.string("role").as_deref() == Some("system");
-            if is_system && matches!(self.form, PromptForm::Messages | PromptForm::Unknown) && system.is_none() {
-                system = Some(texts(&mut turn).map_err(named)?.join("\n"));
+            if is_system
+                && self.form.holds_messages()
+                && let Some(texts) = said::texts(&mut turn).map_err(named)?
+            {
+                system.extend(texts);
                 continue;
             }
             let mut entry = self.entry(Line::Object(turn)).map_err(named)?;
             if let Entry::Body(body) = &mut entry
-                && let Some(text) = system.take()
+                && !system.is_empty()
             {
-                let messages = body.list("messages").and_then(|list| from_str::<Vec<Value>>(&format!("[{list}]")).ok());
-                let first = serde_json::json!({ "role": "system", "content": text });
-                let all: Vec<Value> = std::iter::once(first).chain(messages.unwrap_or_default()).collect();
-                body.set("messages", &all.into());
+                self.tell(body, &system.join("\n"), steps.is_empty());
             }
-            if let Some(before) = steps.last_mut() {
-                before.delay_ms = pause;
+            let (before, delay_ms) = if self.waits_before { (0, pause) } else { (pause, 0) };
+            if let Some(step) = steps.last_mut() {
+                step.delay_ms += before;
             }
-            steps.push(Step { entry, session: Some(session.clone()), delay_ms: 0 });
+            steps.push(Step { entry, session: Some(session.clone()), delay_ms, follows: None });
         }
         if steps.is_empty() { Err("it has no turn of its user".to_owned()) } else { Ok(steps) }
     }
+
+    /// A prompt of the tokens that were recorded, where the words were not; nothing if there are words, or nothing goes on from
+    /// them: other prompts are drawn by --prompt-tokens.
+    ///
+    /// # Errors
+    /// If it is no number of tokens.
+    pub(super) fn words_of_length(&mut self, line: &mut Members) -> Result<Option<String>, String> {
+        if !self.plays_sessions || is_any(line) {
+            return Ok(None);
+        }
+        let Some(value) = line.take(TOKENS).filter(|value| value != "null") else { return Ok(None) };
+        let tokens = whole_number(&value).filter(|tokens| (1..=u64::from(MAX_TOKENS)).contains(tokens));
+        let tokens = tokens.ok_or_else(|| {
+            format!("its {TOKENS} is {value}, and a prompt has a whole number of tokens from 1 to {MAX_TOKENS}")
+        })?;
+        let blocks: Vec<u64> = line.take(BLOCKS).and_then(|blocks| from_str(&blocks).ok()).unwrap_or_default();
+        self.drawn += 1;
+        let draws = Draws::new(self.seed, Purpose::Prompts, self.drawn);
+        Ok(Some(draws.words_of_blocks(tokens, &blocks, BLOCK_TOKENS, self.seed)))
+    }
+
+    /// What is to be said of the sessions.
+    pub(super) fn warnings_of_sessions(&self) -> Vec<String> {
+        let notes = [
+            (
+                self.waits_before,
+                "pauses (`delay`) are before the turns that they stand with, as aiperf has them: sessions have one with their \
+                 last turn and none with their first",
+            ),
+            (
+                self.sessions.values().any(|session| session.is_whole),
+                "turns that hold their conversation so far are sent as they are, and answers are not added to the next",
+            ),
+            (
+                self.drawn > 0,
+                "lines with an `input_length` and no text have prompts of so many common words; how many tokens that is depends \
+                 on the server's tokenizer",
+            ),
+        ];
+        notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| format!("--input-data: {note}")).collect()
+    }
 }
 
-/// Whether a line is a list of turns, and has nothing that is sent as it is.
+/// Whether pauses stand with the turns that they come before: some session has one with its last turn and none with its first,
+/// and none has it the other way round, which is how genai-perf writes them.
+pub(super) fn wait_before<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    #[derive(Deserialize)]
+    struct Turn {
+        session_id: Option<Value>,
+        delay: Option<f64>,
+    }
+    /// Whether the first and the last turn of a session have a pause.
+    #[derive(Clone, Copy)]
+    struct Ends {
+        first: bool,
+        last: bool,
+    }
+    let mut sessions = HashMap::<String, Ends>::new();
+    for line in lines {
+        let Ok(Turn { session_id: Some(session), delay }) = from_slice(line) else { continue };
+        let waits = delay.is_some_and(|delay| delay > 0.0);
+        sessions.entry(session.to_string()).or_insert(Ends { first: waits, last: waits }).last = waits;
+    }
+    let has = |first, last| sessions.values().any(|ends| ends.first == first && ends.last == last);
+    has(false, true) && !has(true, false)
+}
+
+/// Gives each turn the pause that stands with the next one of its session.
+pub(super) fn give_to_turn_before(steps: &mut [Step]) {
+    let mut last = HashMap::<String, usize>::new();
+    for number in 0..steps.len() {
+        let Some(session) = steps[number].session.clone() else { continue };
+        let pause = std::mem::take(&mut steps[number].delay_ms);
+        if let Some(before) = last.insert(session, number) {
+            steps[before].delay_ms = pause;
+        }
+    }
+}
+
+/// A turn of a list, which may be just its text.
+fn turn(raw: &RawValue) -> Option<Members> {
+    let text = raw.get();
+    let is_text = text.starts_with('"');
+    from_str(&if is_text { format!("{{\"text\":{text}}}") } else { text.to_owned() }).ok()
+}
+
+/// The turns of a line that numbers its members, taken out of it.
+fn numbered(line: &mut Members) -> Vec<Members> {
+    let mut turns = BTreeMap::<u32, Members>::new();
+    let names: Vec<String> = line.names().map(str::to_owned).collect();
+    for name in &names {
+        if let Some(Numbered { member, turn }) = Numbered::of(name)
+            && let Some(value) = line.take(name)
+        {
+            // It is JSON, as it comes from there.
+            let _ = turns.entry(turn).or_default().set_text(member, &value);
+        }
+    }
+    turns.into_values().collect()
+}
+
+/// A member of a turn, as guidellm's data sets name it, such as `prompt_0` and `output_tokens_count_0`.
+struct Numbered<'a> {
+    member: &'a str,
+    turn: u32,
+}
+
+impl<'a> Numbered<'a> {
+    fn of(name: &'a str) -> Option<Self> {
+        let (member, turn) = name.rsplit_once('_')?;
+        NUMBERED.contains(&member).then_some(())?;
+        Some(Self { member, turn: turn.parse().ok()? })
+    }
+}
+
+/// Whether a line is a list of turns, or numbers them, and has nothing that is sent as it is.
 fn is_conversation(line: &Members) -> bool {
     let is_whole = ["messages", "text", "text_input", "prompt", "input"].iter().any(|name| line.has(name));
-    line.list(TURNS).is_some() && !is_whole
+    let is_numbered = || line.names().any(|name| Numbered::of(name).is_some_and(|found| found.member == NUMBERED[0]));
+    !is_whole && (line.list(TURNS).is_some() || is_numbered())
 }
 
 fn no_session() -> String {
@@ -94,7 +293,7 @@ fn delay_ms(line: &mut Members) -> Result<u64, String> {
     let Some(value) = line.take(DELAY).filter(|value| value != "null") else { return Ok(0) };
     let rounded =
         || value.parse::<f64>().ok().filter(|number| (0.0..1e15).contains(number)).map(|number| number.round() as u64);
-    whole(&value)
+    whole_number(&value)
         .or_else(rounded)
         .ok_or_else(|| format!("its delay is {value}, and a pause is a number of milliseconds"))
 }
@@ -104,6 +303,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::PromptForm;
 
     fn steps(form: PromptForm, plays: bool, value: &Value) -> Result<Vec<Step>, String> {
         let mut lines = Lines { plays_sessions: plays, ..Lines::new(form) };
@@ -148,9 +348,7 @@ mod tests {
         assert_eq!(turns(&json!({"turns": [{"text": "hi"}]}))[0].1, "line 4");
         let refused = |plays, value: Value| steps(PromptForm::Messages, plays, &value).unwrap_err();
         assert!(refused(false, line).contains("--session-concurrency N plays such"));
-        assert!(
-            refused(true, json!({"turns": [{"text": "a"}, {"image": "b"}]})).starts_with("turn 2: it is no prompt")
-        );
+        assert!(refused(true, json!({"turns": [{"text": "a"}, {"user": "b"}]})).starts_with("turn 2: it is no prompt"));
         assert!(refused(true, json!({"turns": []})).contains("no list of objects"));
         let of_parts =
             json!({"session_id": null, "turns": [{"role": "system", "texts": ["be", "brief"]}, {"text": "hi"}]});
@@ -164,5 +362,123 @@ mod tests {
         assert_eq!(steps(PromptForm::Prompt, false, &body).unwrap().len(), 1);
         let unnamed = json!({"session_id": null, "text": "hi"});
         assert!(steps(PromptForm::Messages, true, &unnamed).unwrap_err().contains("it has no session_id"));
+    }
+
+    /// The bodies of lines, and the turns that they follow as whole conversations.
+    fn all_bodies(form: PromptForm, all: &[Value]) -> (Vec<Value>, Vec<Option<u32>>, Vec<String>) {
+        let mut lines = Lines { plays_sessions: true, ..Lines::new(form) };
+        let (mut bodies, mut follows) = (Vec::new(), Vec::new());
+        for value in all {
+            for step in lines.steps(Line::read(value.to_string().as_bytes()).unwrap(), 1).unwrap() {
+                let Entry::Body(body) = step.entry else { panic!("a text") };
+                bodies.push(serde_json::from_slice(&body.text()).unwrap());
+                follows.push(step.follows);
+            }
+        }
+        (bodies, follows, lines.warnings())
+    }
+
+    #[test]
+    fn what_the_system_says_stands_where_the_endpoint_takes_it() {
+        let line = json!({"turns": [{"role": "system", "text": "be brief"}, {"role": "system", "text": "be kind"}, "hi", "so?"]});
+        let said = |text: &str| json!([{ "role": "user", "content": text }]);
+        let (bodies, ..) = all_bodies(PromptForm::AnthropicMessages, std::slice::from_ref(&line));
+        for (body, text) in bodies.iter().zip(["hi", "so?"]) {
+            assert_eq!((&body["messages"], &body["system"]), (&said(text), &json!("be brief\nbe kind")));
+        }
+        let (bodies, ..) = all_bodies(PromptForm::Responses, &[line]);
+        for (body, text) in bodies.iter().zip(["hi", "so?"]) {
+            assert_eq!((&body["input"], &body["instructions"]), (&said(text), &json!("be brief\nbe kind")));
+        }
+        assert_eq!(bodies.len(), 2);
+    }
+
+    #[test]
+    fn turns_may_be_numbered_members() {
+        let line = json!({"prefix": "be brief", "prompt_0": "hi", "output_tokens_count_0": 5, "prompt_10": "so?", "prompt_2": "and?"});
+        let (bodies, ..) = all_bodies(PromptForm::Messages, std::slice::from_ref(&line));
+        let user = |text: &str| json!({ "role": "user", "content": text });
+        let wanted = [
+            json!({ "messages": [{ "role": "system", "content": "be brief" }, user("hi")], "max_tokens": 5 }),
+            json!({ "messages": [user("and?")] }),
+            json!({ "messages": [user("so?")] }),
+        ];
+        assert_eq!(bodies, wanted);
+        assert!(steps(PromptForm::Messages, false, &line).unwrap_err().contains("--session-concurrency N plays"));
+    }
+
+    #[test]
+    fn members_beside_turns_are_named() {
+        let line = json!({"session_id": "a", "question_id": 81, "type": "multi_turn", "model": null, "turns": ["hi"]});
+        let (bodies, _, warnings) = all_bodies(PromptForm::Messages, &[line]);
+        assert_eq!(bodies, [json!({"messages": [{"role": "user", "content": "hi"}]})]);
+        assert!(warnings.len() == 1 && warnings[0].ends_with("are not sent: question_id"), "{warnings:?}");
+    }
+
+    #[test]
+    fn turns_that_hold_their_conversation_are_sent_as_they_are() {
+        let user = |text: &str| json!({ "role": "user", "content": text });
+        let answer = json!({ "role": "assistant", "content": "Hi!" });
+        let line =
+            |messages: Value| json!({ "session_id": "a", "messages": messages, "output_length": 50, "timestamp": 0 });
+        let first = line(json!([user("Hello")]));
+        let second = line(json!([user("Hello"), answer, user("How are you?")]));
+        let (bodies, follows, warnings) = all_bodies(PromptForm::Messages, &[first.clone(), second.clone()]);
+        assert_eq!(bodies[1], json!({ "messages": second["messages"], "max_tokens": 50 }));
+        assert_eq!(follows, [None, Some(0)]);
+        assert!(
+            warnings[0].contains("are sent as they are") && warnings[1].ends_with("not sent: timestamp"),
+            "{warnings:?}"
+        );
+        // A turn of its own, and another one that says the same.
+        let (_, follows, _) = all_bodies(PromptForm::Messages, &[first.clone(), line(json!([user("And?")])), first]);
+        assert_eq!(follows, [None; 3]);
+        let mut delta = second;
+        delta["message_mode"] = json!("delta");
+        let (bodies, follows, _) = all_bodies(PromptForm::Messages, &[line(json!([user("Hello")])), delta]);
+        assert_eq!((follows[1], bodies[1].get("message_mode")), (None, None));
+    }
+
+    #[test]
+    fn pauses_before_their_turns_are_known_by_the_last_of_a_session() {
+        let is_before = |text: &str| wait_before(text.split('\n').map(str::as_bytes));
+        let (genai, aiperf) = (
+            r#"{"session_id":"a","delay":9,"text":"x"}"#.to_owned() + "\n" + r#"{"session_id":"a","text":"y"}"#,
+            r#"{"session_id":"a","delay":0,"text":"x"}"#.to_owned()
+                + "\n"
+                + r#"{"session_id":"a","delay":9,"text":"y"}"#,
+        );
+        assert!(is_before(&aiperf) && !is_before(&genai));
+        assert!(!is_before(&format!("{}\n{aiperf}", genai.replace("\"a\"", "\"b\""))), "both");
+        assert!(!is_before(r#"{"session_id":"a","delay":9,"text":"x"}"#) && !is_before("\"x\""));
+        let step = |session: &str, delay_ms| Step {
+            entry: Entry::Prompt(String::new()),
+            session: Some(session.to_owned()),
+            delay_ms,
+            follows: None,
+        };
+        let mut steps = [step("a", 0), step("b", 4), step("a", 5), step("b", 6)];
+        give_to_turn_before(&mut steps);
+        assert_eq!(steps.map(|step| step.delay_ms), [5, 6, 0, 0]);
+    }
+
+    #[test]
+    fn a_turn_may_have_a_recorded_length_and_no_words() {
+        let line = json!({"session_id": "a", "delay": 1000, "input_length": 50, "output_length": 10});
+        let (bodies, ..) = all_bodies(PromptForm::Messages, &[line.clone(), line.clone()]);
+        let text = |body: &Value| body["messages"][0]["content"].as_str().unwrap().to_owned();
+        assert_eq!((text(&bodies[0]).split(' ').count(), &bodies[0]["max_tokens"]), (50, &json!(10)));
+        assert_eq!(bodies[0].as_object().unwrap().len(), 2);
+        assert_ne!(text(&bodies[0]), text(&bodies[1]));
+        let blocks = |ids: &[u64]| json!({"session_id": "a", "input_length": 600, "hash_ids": ids});
+        let (bodies, _, warnings) = all_bodies(PromptForm::Messages, &[blocks(&[7, 8]), blocks(&[7, 9])]);
+        let words = |body: &Value| text(body).split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let (one, other) = (words(&bodies[0]), words(&bodies[1]));
+        assert_eq!((one.len(), &one[..512]), (600, &other[..512]), "equal blocks are equal text");
+        assert_ne!(one[512..], other[512..]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let refused = |line: &Value| steps(PromptForm::Messages, true, line).unwrap_err();
+        assert!(refused(&json!({"session_id": "a", "input_length": 0})).contains("from 1 to"));
+        assert!(steps(PromptForm::Messages, false, &line).unwrap_err().contains("use --prompt-tokens trace:FILE"));
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::documents::{Documents, TurnOf};
 use crate::error::{Error, Result};
-use crate::replay::{SessionTrace, TraceOptions, TraceSource};
+use crate::replay::{SessionTrace, TraceFormat, TraceOptions, TraceSource};
 use crate::seed::{self, Purpose};
 use crate::session_trace::agents::AgentWords;
 use crate::session_trace::call::Call;
@@ -45,7 +45,7 @@ enum Recorded {
 /// If a file cannot be read, or holds no session; if memory is lacking.
 pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> {
     let options = &trace.options;
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = idle_options(trace).into_iter().collect();
     let tokenizer = trace.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     let mut out = Documents::new(target)?;
     warnings.extend(generate(&mut out, trace, tokenizer.as_ref())?);
@@ -90,6 +90,33 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
         warnings.push(format!("--tokenizer: {inexact} rebuilt texts have slightly more or fewer tokens than recorded"));
     }
     Ok(out.loaded(warnings))
+}
+
+/// What is to be said of options that change nothing, because there are no sessions of the kind that they are about.
+fn idle_options(SessionTrace { sources, options, .. }: &SessionTrace) -> Option<String> {
+    let usual = TraceOptions::default();
+    let has = |format| sources.iter().any(|source| source.format == format);
+    let (spans, blocks) = (has(TraceFormat::OpenTelemetry), has(TraceFormat::Weka));
+    let changed = [
+        ("errors", options.errors != usual.errors, spans),
+        ("tags", options.tags_all, spans),
+        ("skip-invalid", options.skip_invalid, spans || blocks),
+        ("below-tokens", options.below_tokens.is_some(), spans || blocks),
+        ("first", options.first.is_some(), spans || blocks),
+        ("sessions", options.sessions.is_some(), spans || blocks),
+        ("model.RECORDED", !options.models.is_empty(), spans || blocks),
+        ("idle-gap", options.idle_gap_ms != usual.idle_gap_ms, blocks),
+        ("think-time", options.think_time, blocks),
+        ("block-tokens", options.block_tokens != usual.block_tokens, blocks),
+    ];
+    let idle: Vec<&str> =
+        changed.iter().filter(|(_, is_given, has_effect)| *is_given && !has_effect).map(|(name, ..)| *name).collect();
+    let kinds = match (spans, blocks) {
+        (true, _) => "OpenTelemetry's sessions",
+        (false, true) => "Weka's sessions",
+        (false, false) => "generated sessions, whose number and sizes --session-trace tells",
+    };
+    (!idle.is_empty()).then(|| format!("--session-trace-options: no effect on {kinds}: {}", idle.join(", ")))
 }
 
 /// The sessions of all files; what was left out is said in `warnings`.
@@ -267,6 +294,30 @@ mod tests {
         assert_eq!(tag(1, 2), tag(1, 2));
         assert!(tag(1, 2) != tag(1, 3) && tag(1, 2) != tag(2, 2));
         assert_eq!(tag(1, 2).len(), "[SESS:]".len() + 16);
+    }
+
+    #[test]
+    fn options_without_effect_are_named() {
+        let source = |format| TraceSource { format, path: "t".into() };
+        let said = |formats: &[TraceFormat], options: &TraceOptions| {
+            let sources = formats.iter().map(|format| source(*format)).collect();
+            idle_options(&SessionTrace { sources, agents: Vec::new(), options: options.clone(), tokenizer: None })
+        };
+        let all = TraceOptions {
+            sessions: Some(9),
+            tags_all: true,
+            think_time: true,
+            max_wait_ms: 5,
+            default_tokens: 30,
+            live_answers: Some(false),
+            ..TraceOptions::default()
+        };
+        let generated = said(&[], &all).unwrap();
+        assert!(generated.ends_with("no effect on generated sessions, whose number and sizes --session-trace tells: tags, sessions, think-time"), "{generated}");
+        let spans = said(&[TraceFormat::OpenTelemetry], &all).unwrap();
+        assert!(spans.ends_with("no effect on OpenTelemetry's sessions: think-time"), "{spans}");
+        assert!(said(&[TraceFormat::Weka], &all).unwrap().ends_with("no effect on Weka's sessions: tags"));
+        assert_eq!((said(&TraceFormat::ALL, &all), said(&[], &TraceOptions::default())), (None, None));
     }
 
     #[test]

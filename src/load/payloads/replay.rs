@@ -40,7 +40,7 @@ pub fn by_row(
     let lengths = |row| tokens.input.as_ref().map(|input| length(input, row));
     let longest = rows.iter().filter_map(lengths).max().unwrap_or(1);
     for (row, base) in rows.iter().zip(body.index.cycle.iter().cycle()) {
-        let generated = tokens.parameter.as_ref().map(|name| (name, row.generated));
+        let generated = tokens.parameter.as_ref().zip(row.generated);
         let key = (*base, lengths(row), generated);
         let next = PayloadId(payloads.len() as u32);
         let id = *ids.entry(key).or_insert(next);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn rows(counts: &[(u64, u64)]) -> Vec<TokenCounts> {
-        counts.iter().map(|&(context, generated)| TokenCounts { context, generated }).collect()
+        counts.iter().map(|&(context, generated)| TokenCounts { context, generated: Some(generated) }).collect()
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::seed::{self, Purpose};
 use crate::terms::{GapDistribution, Ramp};
 
 pub use files::{parse_intervals, read_intervals};
-pub use trace::{Trace, parse_trace, read_trace};
+pub use trace::{Lengths, Trace, parse_lengths, parse_trace, read_trace};
 
 const NS_PER_SECOND: f64 = 1e9;
 const NS_PER_MS: u64 = 1_000_000;

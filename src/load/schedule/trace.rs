@@ -1,8 +1,8 @@
 //! `--trace-replay FILE`: the times, and optionally the token counts, of recorded traffic.
 //!
 //! The file is CSV with a header, or JSON lines. In CSV, times are in a column `TIMESTAMP` (dates with clock times, as in the
-//! AzurePublicDataset's traces of language models, or seconds, as in BurstGPT's) or `offset_ms` (milliseconds, fractions
-//! allowed). Token counts are optional, under any of the names in [`COUNTS`]. Names are case-insensitive. A file that begins with
+//! AzurePublicDataset's traces of language models, or seconds, as in BurstGPT's), `arrived_at` (the same, as in Vidur's) or
+//! `offset_ms` (milliseconds, fractions allowed). Token counts are optional, under any of the names in [`COUNTS`]. Names are case-insensitive. A file that begins with
 //! a date has no header: its columns are time, tokens of the prompt and of the answer, as in Azure's. In JSON lines each
 //! has `timestamp`, `input_length`, `output_length` and perhaps `hash_ids` (Mooncake's traces: milliseconds, blocks of 512
 //! tokens; with `chat_id` Bailian's: seconds, blocks of 16). Only differences of times matter: the first row is due at
@@ -22,11 +22,16 @@ const NS_PER_S: f64 = 1e9;
 /// Names of the columns with token counts of prompts and answers.
 const COUNTS: &[(&str, &str)] = &[
     ("contexttokens", "generatedtokens"),
+    ("num_prefill_tokens", "num_decode_tokens"),
     ("request tokens", "response tokens"),
     ("input_length", "output_length"),
     ("input_tokens", "output_tokens"),
     ("prompt_tokens", "completion_tokens"),
 ];
+/// Names of the columns with dates, or seconds.
+const STAMPS: [&str; 2] = ["timestamp", "arrived_at"];
+/// The largest count that is written as a floating-point number.
+const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// Times beyond this are refused: 100 years in nanoseconds.
 const MAX_SPAN_NS: f64 = 100.0 * 365.25 * 86_400e9;
 
@@ -36,6 +41,15 @@ pub struct Trace {
     /// When each row is due, divided by the speed.
     pub arrivals: Arrivals,
     /// Sizes, one per row; empty if the file has no such columns.
+    pub tokens: Vec<TokenCounts>,
+    /// What the prompts have in common, if that was recorded.
+    pub blocks: Option<Blocks>,
+}
+
+/// What the rows of a trace have beside their times.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lengths {
+    /// Sizes, one per row; empty if the file has none.
     pub tokens: Vec<TokenCounts>,
     /// What the prompts have in common, if that was recorded.
     pub blocks: Option<Blocks>,
@@ -60,6 +74,20 @@ pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
     if !(speed > 0.0 && speed.is_finite()) {
         return Err(Error::usage(format!("--trace-speed {speed} is not usable: it must be a number above 0")));
     }
+    let mut times = Times::new(speed);
+    let Lengths { tokens, blocks } = parse(source, Some(&mut times))?;
+    Ok(Trace { arrivals: Arrivals::once(times.offsets)?, tokens, blocks })
+}
+
+/// Reads the lengths of a trace, whose rows need no times.
+///
+/// # Errors
+/// If a row is malformed or has more tokens than there can be. Messages name the line.
+pub fn parse_lengths(source: impl Read) -> Result<Lengths> {
+    parse(source, None)
+}
+
+fn parse(source: impl Read, times: Option<&mut Times>) -> Result<Lengths> {
     let mut source = BufReader::new(source);
     let begun = source.fill_buf().map_err(|error| Error::input(format!("it cannot be read: {error}")))?;
     let text = plain_text(begun).map_err(Error::input)?;
@@ -71,12 +99,12 @@ pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
         Some(b'[') => Err(Error::input(
             "it is a list of JSON, and a trace in JSON has an object a line: rewrite it with `jq -c '.[]'`",
         )),
-        Some(b'{') => parse_lines(source, speed),
-        Some(_) => parse_csv(source, speed),
+        Some(b'{') => parse_lines(source, times),
+        Some(_) => parse_csv(source, times),
     }
 }
 
-fn parse_csv(source: impl Read, speed: f64) -> Result<Trace> {
+fn parse_csv(source: impl Read, mut times: Option<&mut Times>) -> Result<Lengths> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(source);
     let mut records = reader.records().peekable();
     let columns = match records.peek() {
@@ -84,23 +112,25 @@ fn parse_csv(source: impl Read, speed: f64) -> Result<Trace> {
         _ => {
             let header = records.next().transpose();
             let header = header.map_err(|error| Error::input(format!("the header cannot be read: {error}")))?;
-            Columns::find(&header.unwrap_or_default())?
+            Columns::find(&header.unwrap_or_default(), times.is_some())?
         }
     };
-    let (mut times, mut tokens) = (Times::new(speed), Vec::new());
+    let mut tokens = Vec::new();
     for record in records {
         let record = record.map_err(|error| Error::input(format!("a row cannot be read: {error}")))?;
         let line = record.position().map_or(0, csv::Position::line);
-        times.add(columns.time(&record, line)?, line)?;
+        if let Some(times) = &mut times {
+            times.add(columns.time(&record, line)?, line)?;
+        }
         tokens.extend(columns.tokens(&record, line)?);
     }
-    Ok(Trace { arrivals: Arrivals::once(times.offsets)?, tokens, blocks: None })
+    Ok(Lengths { tokens, blocks: None })
 }
 
 /// A line of a trace in JSON lines.
 #[derive(Deserialize)]
 struct Line {
-    timestamp: f64,
+    timestamp: Option<f64>,
     input_length: Option<u64>,
     output_length: Option<u64>,
     #[serde(default)]
@@ -109,11 +139,23 @@ struct Line {
     chat_id: Option<serde_json::Value>,
 }
 
+impl Line {
+    /// When it was sent, in nanoseconds.
+    fn time(&self, number: u64) -> Result<i128> {
+        let unit = if self.chat_id.is_some() { NS_PER_S } else { NS_PER_MS };
+        let Some(timestamp) = self.timestamp else {
+            return Err(Error::input(format!("line {number}: missing field `timestamp`, which says when it is due")));
+        };
+        ns(timestamp * unit)
+            .ok_or_else(|| Error::input(format!("line {number}: {timestamp} is not a time from 0 to 100 years")))
+    }
+}
+
 /// Tokens of a block in Mooncake's traces, and in Bailian's.
 const BLOCK_TOKENS: (u32, u32) = (512, 16);
 
-fn parse_lines(source: impl BufRead, speed: f64) -> Result<Trace> {
-    let (mut times, mut tokens) = (Times::new(speed), Vec::new());
+fn parse_lines(source: impl BufRead, mut times: Option<&mut Times>) -> Result<Lengths> {
+    let mut tokens = Vec::new();
     let mut blocks = Blocks { each: Vec::new(), tokens: BLOCK_TOKENS.0 };
     for (number, text) in (1..).zip(source.lines()) {
         let text = text.map_err(|error| Error::input(format!("line {number} cannot be read: {error}")))?;
@@ -124,31 +166,29 @@ fn parse_lines(source: impl BufRead, speed: f64) -> Result<Trace> {
         let broken =
             |error: serde_json::Error| Error::input(format!("line {number}: {}; {rule}", fault_in_line(&error)));
         let line: Line = serde_json::from_str(&text).map_err(broken)?;
-        let unit = if line.chat_id.is_some() { NS_PER_S } else { NS_PER_MS };
         if line.chat_id.is_some() {
             blocks.tokens = BLOCK_TOKENS.1;
         }
-        let time = ns(line.timestamp * unit).ok_or_else(|| {
-            Error::input(format!("line {number}: {} is not a time from 0 to 100 years", line.timestamp))
-        })?;
-        times.add(time, number)?;
-        if let (Some(context), Some(generated)) = (line.input_length, line.output_length) {
-            tokens.push(within(TokenCounts { context, generated }, number)?);
+        if let Some(times) = &mut times {
+            times.add(line.time(number)?, number)?;
+        }
+        if let Some(context) = line.input_length {
+            tokens.push(within(TokenCounts { context, generated: line.output_length }, number)?);
         }
         blocks.each.push(line.hash_ids.into());
     }
-    if !tokens.is_empty() && tokens.len() < times.offsets.len() {
-        return Err(Error::input("some lines have input_length and output_length, and others have not"));
+    if !tokens.is_empty() && tokens.len() < blocks.each.len() {
+        return Err(Error::input("some lines have an input_length, and others have not"));
     }
     let has_blocks = blocks.each.iter().any(|block| !block.is_empty());
     let blocks = (has_blocks && !tokens.is_empty()).then_some(blocks);
-    Ok(Trace { arrivals: Arrivals::once(times.offsets)?, tokens, blocks })
+    Ok(Lengths { tokens, blocks })
 }
 
 /// The token counts of a line, which are no more than there can be.
 fn within(counts: TokenCounts, line: u64) -> Result<TokenCounts> {
     let most = u64::from(MAX_TOKENS);
-    let parts = [("a prompt", counts.context), ("an answer", counts.generated)];
+    let parts = [("a prompt", counts.context), ("an answer", counts.generated.unwrap_or(0))];
     match parts.into_iter().find(|(_, tokens)| *tokens > most) {
         None => Ok(counts),
         Some((part, tokens)) => {
@@ -188,7 +228,8 @@ impl Times {
 }
 
 struct Columns {
-    time: TimeColumn,
+    /// Absent only where no times are needed.
+    time: Option<TimeColumn>,
     tokens: Option<(usize, usize)>,
 }
 
@@ -199,52 +240,55 @@ enum TimeColumn {
 }
 
 impl Columns {
-    fn find(header: &csv::StringRecord) -> Result<Self> {
+    fn find(header: &csv::StringRecord, needs_times: bool) -> Result<Self> {
         let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
-        let time = match (find("timestamp"), find("offset_ms")) {
-            (_, Some(at)) => TimeColumn::OffsetMs(at),
-            (Some(at), None) => TimeColumn::Stamp(at),
-            (None, None) => {
-                let names: Vec<&str> = header.iter().collect();
-                return Err(Error::input(format!(
-                    "no column holds times: the header is '{}'; name one TIMESTAMP (2023-11-16 18:17:03.97, or seconds) or offset_ms",
-                    names.join(",")
-                )));
-            }
-        };
+        let stamp = || STAMPS.iter().find_map(|name| find(name)).map(TimeColumn::Stamp);
+        let time = find("offset_ms").map(TimeColumn::OffsetMs).or_else(stamp);
+        if time.is_none() && needs_times {
+            let names: Vec<&str> = header.iter().collect();
+            return Err(Error::input(format!(
+                "no column holds times: the header is '{}'; name one TIMESTAMP (2023-11-16 18:17:03.97, or seconds) or offset_ms",
+                names.join(",")
+            )));
+        }
         let tokens = COUNTS.iter().find_map(|(context, generated)| find(context).zip(find(generated)));
         Ok(Self { time, tokens })
     }
 
     /// Those of a file without a header.
     fn by_place(row: &csv::StringRecord) -> Self {
-        Self { time: TimeColumn::Stamp(0), tokens: (row.len() > 2).then_some((1, 2)) }
+        Self { time: Some(TimeColumn::Stamp(0)), tokens: (row.len() > 2).then_some((1, 2)) }
     }
 
     /// Time of a row in nanoseconds from an origin that all rows share.
     fn time(&self, record: &csv::StringRecord, line: u64) -> Result<i128> {
-        let (at, parsed) = match self.time {
-            TimeColumn::Stamp(at) => (at, datetime::parse(&record[at]).or_else(|| offset_ns(&record[at], NS_PER_S))),
-            TimeColumn::OffsetMs(at) => (at, offset_ns(&record[at], NS_PER_MS)),
+        let (at, parsed, form) = match self.time {
+            Some(TimeColumn::OffsetMs(at)) => {
+                (at, offset_ns(&record[at], NS_PER_MS), "a number of milliseconds from 0 to 100 years")
+            }
+            Some(TimeColumn::Stamp(at)) => {
+                let parsed = datetime::parse(&record[at]).or_else(|| offset_ns(&record[at], NS_PER_S));
+                (at, parsed, "a time such as 2023-11-16 18:17:03.9799600, or a number of seconds")
+            }
+            None => return Ok(0),
         };
-        parsed.ok_or_else(|| {
-            let form = match self.time {
-                TimeColumn::Stamp(_) => "a time such as 2023-11-16 18:17:03.9799600, or a number of seconds",
-                TimeColumn::OffsetMs(_) => "a number of milliseconds from 0 to 100 years",
-            };
-            Error::input(format!("line {line}: '{}' is not {form}", &record[at]))
-        })
+        parsed.ok_or_else(|| Error::input(format!("line {line}: '{}' is not {form}", &record[at])))
     }
 
     fn tokens(&self, record: &csv::StringRecord, line: u64) -> Result<Option<TokenCounts>> {
         let Some((context, generated)) = self.tokens else { return Ok(None) };
         let count = |at: usize| {
-            record[at]
-                .parse()
-                .map_err(|_| Error::input(format!("line {line}: '{}' is not a number of tokens", &record[at])))
+            let wrong = || Error::input(format!("line {line}: '{}' is not a number of tokens", &record[at]));
+            whole(&record[at]).ok_or_else(wrong)
         };
-        within(TokenCounts { context: count(context)?, generated: count(generated)? }, line).map(Some)
+        within(TokenCounts { context: count(context)?, generated: Some(count(generated)?) }, line).map(Some)
     }
+}
+
+/// A whole number, perhaps written as a floating-point one, as table tools do.
+fn whole(text: &str) -> Option<u64> {
+    let written = |number: &f64| (0.0..=MOST_AS_FLOAT).contains(number) && number.fract() == 0.0;
+    text.parse().ok().or_else(|| text.parse().ok().filter(written).map(|number| number as u64))
 }
 
 fn offset_ns(text: &str, unit_ns: f64) -> Option<i128> {
@@ -273,7 +317,7 @@ mod tests {
         let text = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
                     2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n2023-11-16 18:17:05.0000000,110,27\n";
         let trace = parse_trace(text.as_bytes(), 1.0).unwrap();
-        assert_eq!(trace.tokens[1], TokenCounts { context: 3180, generated: 8 });
+        assert_eq!(trace.tokens[1], TokenCounts { context: 3180, generated: Some(8) });
         assert_eq!(trace.tokens.len(), 3);
         assert_eq!(offsets(text, 1.0), [0, 52_000_000, 1_020_040_000]);
         assert_eq!(offsets(text, 2.0), [0, 26_000_000, 510_020_000]);
@@ -283,8 +327,8 @@ mod tests {
     fn a_trace_that_begins_with_a_date_has_no_header() {
         let text = "2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n";
         let trace = parse_trace(text.as_bytes(), 1.0).unwrap();
-        let counts: Vec<(u64, u64)> = trace.tokens.iter().map(|row| (row.context, row.generated)).collect();
-        assert_eq!((counts, offsets(text, 1.0)), (vec![(4808, 10), (3180, 8)], vec![0, 52_000_000]));
+        let counts: Vec<(u64, Option<u64>)> = trace.tokens.iter().map(|row| (row.context, row.generated)).collect();
+        assert_eq!((counts, offsets(text, 1.0)), (vec![(4808, Some(10)), (3180, Some(8))], vec![0, 52_000_000]));
         let bare = "2023-11-16 18:17:03\n2023-11-16 18:17:05\n";
         assert_eq!(offsets(bare, 1.0), [0, 2_000_000_000]);
         assert!(parse_trace(bare.as_bytes(), 1.0).unwrap().tokens.is_empty());
@@ -298,7 +342,7 @@ mod tests {
                      5,ChatGPT,472,18,490,Conversation log\n5,GPT-4,10,20,30,API log\n45.5,ChatGPT,1087,230,1317,Conversation log\n";
         assert_eq!(offsets(burst, 1.0), [0, 0, 40_500_000_000], "seconds");
         let trace = parse_trace(burst.as_bytes(), 1.0).unwrap();
-        assert_eq!(trace.tokens[2], TokenCounts { context: 1087, generated: 230 });
+        assert_eq!(trace.tokens[2], TokenCounts { context: 1087, generated: Some(230) });
         let mooncake = "{\"timestamp\": 1000, \"input_length\": 6755, \"output_length\": 500, \"hash_ids\": [0, 1, 2]}\n\
                         {\"timestamp\": 3052, \"input_length\": 7319, \"output_length\": 490, \"hash_ids\": [0, 7]}\n\n";
         assert_eq!(offsets(mooncake, 1.0), [0, 2_052_000_000], "milliseconds");
@@ -321,6 +365,29 @@ mod tests {
         assert!(message("{\"timestamp\": -2}\n").contains("line 1: -2 is not a time"));
         let mixed = "{\"timestamp\": 1, \"input_length\": 3, \"output_length\": 3}\n{\"timestamp\": 1}\n";
         assert!(message(mixed).contains("some lines have"));
+    }
+
+    #[test]
+    fn lengths_need_no_times_and_prompts_no_answers() {
+        let counts = |text: &str| -> Vec<(u64, Option<u64>)> {
+            let tokens = parse_lengths(text.as_bytes()).unwrap().tokens;
+            tokens.into_iter().map(|row| (row.context, row.generated)).collect()
+        };
+        let lines = "{\"input_length\": 655, \"hash_ids\": [0, 1]}\n{\"input_length\": 3, \"output_length\": 26, \"timestamp\": null}\n";
+        assert_eq!(counts(lines), [(655, None), (3, Some(26))]);
+        assert!(message(lines).contains("line 1: missing field `timestamp`"), "{}", message(lines));
+        assert_eq!(counts("prompt_tokens,completion_tokens\n5,7\n"), [(5, Some(7))]);
+        let unsorted = "{\"timestamp\": 9, \"input_length\": 1}\n{\"timestamp\": 2, \"input_length\": 4}\n";
+        assert_eq!(counts(unsorted), [(1, None), (4, None)]);
+    }
+
+    #[test]
+    fn counts_may_be_written_by_table_tools() {
+        let text = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.5,374.0,44\n4.5,396,1e2\n";
+        let trace = parse_trace(text.as_bytes(), 1.0).unwrap();
+        assert_eq!(trace.tokens[0], TokenCounts { context: 374, generated: Some(44) });
+        assert_eq!((trace.tokens[1].generated, offsets(text, 1.0)), (Some(100), vec![0, 4_000_000_000]));
+        assert!(message("offset_ms,input_tokens,output_tokens\n5,1.5,2\n").contains("'1.5' is not a number of tokens"));
     }
 
     #[test]
