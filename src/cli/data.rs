@@ -1,9 +1,12 @@
 //! Section "Input data": what requests carry.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::{Map, Value, from_slice};
 
 use crate::backend::{Parameter, ReplyRule};
 use crate::error::{Error, Result};
@@ -13,6 +16,9 @@ use crate::range::{BatchSizes, batch_sizes};
 use crate::shm::Placement;
 use crate::values::{US, filled, integer, last_of_each, one_of, period, size, whole};
 use ::data::{OptionalInputs, RandomRange, hide_values};
+
+/// Bytes in which the first line of a file must end to be looked at.
+const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
 /// The inputs of requests.
 #[derive(Args, Debug)]
@@ -262,6 +268,17 @@ fn placement(text: &str) -> Result<Placement, String> {
     }
 }
 
+/// Whether a file holds JSON lines, whatever its name, as genai-perf's users have them in `inputs.json`: its first line is a whole
+/// object, and another one follows. No other JSON file is like that.
+pub fn holds_lines(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST_FIRST_LINE).read_to_end(&mut begin));
+    let begin = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin).trim_ascii_start();
+    let Some(end) = begin.iter().position(|&byte| byte == b'\n').filter(|_| read.is_ok()) else { return false };
+    let (first, others) = begin.split_at(end);
+    others.trim_ascii_start().starts_with(b"{") && from_slice::<Map<String, Value>>(first).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,6 +292,27 @@ mod tests {
             (Ok(OptionalInputs::All), Ok(OptionalInputs::None))
         );
         assert!(["", "A,", ",B"].iter().all(|text| optional_inputs(text).is_err()));
+    }
+
+    #[test]
+    fn lines_are_told_by_their_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inputs.json");
+        let are_lines = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            holds_lines(&path)
+        };
+        for text in [
+            "{\"text\": \"a\"}\n{\"text\": \"b\"}",
+            "\n{\"text\": \"a\"}\r\n\r\n{\"text\"",
+            "\u{feff}{\"text\": \"é\"}\n{}\n",
+        ] {
+            assert!(are_lines(text), "{text}");
+        }
+        for text in ["", "{}", "{}\n", "{}\n]", "{\n{}", "{\"data\":\n[]}", "[\n{\"a\": 1},\n{\"b\": 2}]", "1\n{}"] {
+            assert!(!are_lines(text), "{text}");
+        }
+        assert!(!holds_lines(folder.path()) && !holds_lines(&folder.path().join("none")));
     }
 
     #[test]

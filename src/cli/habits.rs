@@ -29,6 +29,12 @@ const FIELDS: &str = "--request-parameter NAME:VALUE:TYPE, such as ignore_eos:tr
 const CLIENTS: &str =
     "--concurrency-range N keeps N requests under way; beside --request-rate-range, --max-outstanding N bounds them";
 const RESULTS: &str = "--summary-file FILE.json writes the result, --profile-export-file FILE.json every request";
+const WORDS: &str =
+    "--tokenizer takes the model's tokenizer.json; nothing is downloaded, and no code of a model is run";
+const COUNTED: &str = "tokens are counted by the server where it reports its usage, else by --tokenizer";
+const KEY: &str = "-H 'Authorization: Bearer KEY' sends it, and no message or result shows it";
+const FORM: &str =
+    "--input-data FILE.jsonl tells the form of its lines by itself; recorded send times are --trace-replay FILE";
 
 /// Their long flags; no prefix of one of perf_analyzer's is here.
 pub const LONG: &[(&str, Habit)] = &[
@@ -52,6 +58,8 @@ pub const LONG: &[(&str, Habit)] = &[
     ("random-input-len", Habit::Is("prompt-tokens")),
     ("random-output-len", Habit::Is("output-tokens")),
     ("random-prefix-len", Habit::Is("prefix-tokens")),
+    ("random-input", Habit::Is("prompt-tokens")),
+    ("random-output", Habit::Is("output-tokens")),
     ("random-range-ratio", Habit::Instead(SPREAD)),
     ("input-len", Habit::Is("prompt-tokens")),
     ("output-len", Habit::Is("output-tokens")),
@@ -72,6 +80,37 @@ pub const LONG: &[(&str, Habit)] = &[
     ("synthetic-input-tokens-stddev", Habit::Instead(SPREAD)),
     ("output-tokens-mean", Habit::Is("output-tokens")),
     ("output-tokens-stddev", Habit::Instead(SPREAD)),
+    ("prompt-input-tokens-mean", Habit::Is("prompt-tokens")),
+    ("prompt-input-tokens-stddev", Habit::Instead(SPREAD)),
+    ("prompt-output-tokens-mean", Habit::Is("output-tokens")),
+    ("prompt-output-tokens-stddev", Habit::Instead(SPREAD)),
+    ("isl-stddev", Habit::Instead(SPREAD)),
+    ("osl-stddev", Habit::Instead(SPREAD)),
+    ("num-requests", Habit::Is("request-count")),
+    ("num-warmup-requests", Habit::Is("warmup-request-count")),
+    ("num-dataset-entries", Habit::Is("num-prompts")),
+    ("random-seed", Habit::Is("seed")),
+    ("request-rate-mode", Habit::Is("request-distribution")),
+    ("request-timeout-seconds", Habit::Instead("--client-timeout-us 600s gives a request up after 600 s")),
+    ("api-key", Habit::Instead(KEY)),
+    ("input-file", Habit::Is("input-data")),
+    ("custom-dataset-type", Habit::Instead(FORM)),
+    ("public-dataset", Habit::Instead(PROMPTS)),
+    ("prefix-prompt-length", Habit::Is("prefix-tokens")),
+    ("num-prefix-prompts", Habit::Is("num-prefixes")),
+    ("use-server-token-count", Habit::Instead(COUNTED)),
+    ("trust-remote-code", Habit::Instead(WORDS)),
+    ("tokenizer-trust-remote-code", Habit::Instead(WORDS)),
+    ("tokenizer-revision", Habit::Instead(WORDS)),
+    ("ui", Habit::Instead("--live shows a dashboard, which is off otherwise")),
+    ("ui-type", Habit::Instead("--live shows a dashboard, which is off otherwise")),
+    ("generate-plots", Habit::Instead("--report FILE.html draws the figures")),
+    ("artifact-dir", Habit::Instead(RESULTS)),
+    ("output-artifact-dir", Habit::Instead(RESULTS)),
+    ("model-names", Habit::Is("model")),
+    // Model Analyzer's names of perf_analyzer's short flags, which many pages give as flags.
+    ("latency-report-file", Habit::Is("csv")),
+    ("model-name", Habit::Is("model")),
     ("endpoint-type", Habit::Instead(SERVICE)),
     ("extra-inputs", Habit::Instead(FIELDS)),
     ("benchmark-duration", Habit::Instead(TIME)),
@@ -129,6 +168,10 @@ pub fn stray(word: &str) -> Option<String> {
     if let Some(answer) = time(word) {
         return Some(answer.to_owned());
     }
+    // aiperf's, genai-perf's and Model Analyzer's command.
+    if word == "profile" {
+        return Some("a measurement has no command: leave out 'profile'".to_owned());
+    }
     let path = Path::new(word);
     // Scripts and JSON files may be anything; under these names they are models.
     let is_model = match Format::from_path(path) {
@@ -156,6 +199,7 @@ mod tests {
             ("500ms", "--stage"),
             ("nets/resnet.onnx", "'triton-bench init nets/resnet.onnx'"),
             ("config", "--model-repository (config)"),
+            ("profile", "leave out 'profile'"),
         ] {
             let answer = stray(word).unwrap_or_default();
             assert!(answer.contains(part), "{word}: {answer}");

@@ -129,7 +129,7 @@ pub struct LoadArgs {
     max_threads: Option<usize>,
 
     /// Maximum outstanding requests in open loops (rates and schedules); requests that find no free slot are sent late,
-    /// and the report says so. Default: no limit
+    /// and the report says so. Default: 65536, or fewer where the outputs of that many would not fit into memory
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_outstanding: Option<usize>,
 

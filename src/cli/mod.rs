@@ -312,6 +312,10 @@ impl Flags {
         notes.extend(self.openai.note());
         notes.extend(self.data.note());
         let target = self.target(in_process, given, codes)?;
+        if target.service == ServiceKind::OpenAi {
+            let mut servers = std::iter::once(&target.connection).chain(&target.replicas);
+            notes.extend(servers.find_map(|server| self.openai.doubled(&server.url)));
+        }
         Ok(Plan {
             load,
             data: self.data(given, codes)?,
@@ -353,7 +357,7 @@ impl Flags {
         }
         if let DataSource::Files(files) = &data.source
             && self.model.service() == ServiceKind::OpenAi
-            && files.iter().all(|path| is_lines(path))
+            && files.iter().all(|path| is_lines(path) || data::holds_lines(path))
         {
             data.source = DataSource::Lines(files.clone(), self.openai.form());
         }

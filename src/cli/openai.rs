@@ -183,6 +183,23 @@ impl OpenAiArgs {
         })
     }
 
+    /// The note if an address ends as the endpoint begins, as base URLs of OpenAI's clients do (`http://host/v1`): then requests
+    /// name that part of the path twice.
+    pub fn doubled(&self, url: &str) -> Option<String> {
+        let endpoint = self.endpoint.as_deref()?;
+        let address = url.split_once("://").map_or(url, |(_, address)| address);
+        let (_, path) = address.split_once('/')?;
+        let ends: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+        let begins: Vec<&str> = endpoint.split('?').next()?.split('/').collect();
+        let is_shared = |count: &usize| ends.ends_with(&begins[..*count]);
+        let count = (1..=begins.len()).rev().find(is_shared)?;
+        let part = begins[..count].join("/");
+        Some(format!(
+            "-u ends with /{part}, and --endpoint begins with it, so requests go to /{part}/{endpoint} there: leave it out of -u, \
+             unless the server has such a path"
+        ))
+    }
+
     /// Where in the payload prompts are.
     pub fn form(&self) -> PromptForm {
         PromptForm::of_endpoint(self.endpoint.as_deref().unwrap_or_default())
@@ -350,6 +367,27 @@ mod tests {
     fn endpoints_are_paths() {
         assert_eq!(endpoint("/v1/completions?api-version=1").as_deref(), Ok("v1/completions?api-version=1"));
         assert!(["", "/", "a b", "a\r\nX: y", "http://h/v1", "é", "a#b"].iter().all(|text| endpoint(text).is_err()));
+    }
+
+    #[test]
+    fn addresses_that_end_as_the_endpoint_begins_are_noted() {
+        let chats = arguments("--endpoint v1/chat/completions?api-version=1");
+        for (url, path) in [
+            ("http://localhost:8000/v1", "/v1/v1/chat/completions?"),
+            ("localhost:8000/v1/", "/v1/v1/chat/completions?"),
+            ("https://h/openai/v1", "/v1/v1/chat/completions?"),
+            ("h/v1/chat/completions", "/v1/chat/completions/v1/chat/completions?"),
+        ] {
+            let note = chats.doubled(url).unwrap_or_default();
+            assert!(note.contains(path), "{url}: {note}");
+        }
+        for url in
+            ["localhost:8000", "http://v1", "http://v1/", "http://h/v2", "http://h/v1/openai", "https://h/api-v1"]
+        {
+            assert_eq!(chats.doubled(url), None, "{url}");
+        }
+        assert_eq!(arguments("--endpoint chat/completions").doubled("http://h/v1"), None);
+        assert_eq!(arguments("").doubled("http://h/v1"), None);
     }
 
     fn arguments(flags: &str) -> OpenAiArgs {

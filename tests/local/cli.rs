@@ -307,9 +307,20 @@ fn habits_of_other_load_generators_are_understood_or_answered() {
     let language = "--service-kind openai --endpoint v1/completions --users 3 --num-warmups 2";
     let lengths = |flags: &str| format!("{:?}", plan(&format!("-m m {language} {flags}")).data);
     let ours = lengths("--prompt-tokens 9 --output-tokens 5");
-    for theirs in ["--random-input-len 9 --random-output-len 5", "--isl 9 --osl 5", "--input-len 9 --output-len=5"] {
+    for theirs in [
+        "--random-input-len 9 --random-output-len 5",
+        "--isl 9 --osl 5",
+        "--input-len 9 --output-len=5",
+        "--prompt-input-tokens-mean 9 --prompt-output-tokens-mean 5",
+    ] {
         assert_eq!(lengths(theirs), ours, "{theirs}");
     }
+    let seeded = plan("--model-names m --num-requests 64 --random-seed 7 --request-rate 9 --request-rate-mode poisson");
+    assert_eq!((seeded.measurement.request_count, seeded.seed, seeded.target.model.name.as_str()), (Some(64), 7, "m"));
+    let poisson = GapDistribution::Poisson;
+    assert!(matches!(&seeded.load.mode, LoadMode::RequestRate { distribution, .. } if *distribution == poisson));
+    let named = plan("--model-name m --latency-report-file a.csv");
+    assert_eq!((named.output.csv.as_deref(), named.target.model.name.as_str()), (Some(Path::new("a.csv")), "m"));
     let variants = plan("-m m --variant a:-c4 --variant b:--async").variants;
     assert_eq!(concurrency(&variants[0].plan).start, 4);
     for (line, part) in [
@@ -328,7 +339,15 @@ fn habits_of_other_load_generators_are_understood_or_answered() {
         ("-m m --percentile-metrics ttft,tpot", "--percentiles 50,90"),
         ("-m m --ignore-eos", "ignore_eos:true:bool"),
         ("-m m --save-result", "--summary-file"),
+        ("-m m --artifact-dir /tmp/a", "--summary-file"),
+        ("-m m --api-key abc", "-H 'Authorization: Bearer KEY'"),
+        ("-m m --custom-dataset-type single_turn", "--input-data FILE.jsonl"),
+        ("-m m --request-timeout-seconds 600", "--client-timeout-us 600s"),
+        ("profile -m m -c 4", "leave out 'profile'"),
         ("-m m --request-rate inf", "--concurrency-range N"),
+        ("-m m --concurrency 100 --request-rate 200", "--max-outstanding N"),
+        ("-m m --tokenizer-trust-remote-code", "tokenizer.json"),
+        ("-m m --ui simple", "--live"),
         ("-m m --connections 8", "--max-connections N"),
         ("http://localhost:8000/v2/models/m", "behind -u"),
         ("nets/resnet.onnx", "'triton-bench init nets/resnet.onnx'"),

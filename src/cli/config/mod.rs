@@ -423,6 +423,19 @@ mod tests {
     }
 
     #[test]
+    fn values_of_a_helm_chart_are_read_below_their_config() {
+        let chart = |config: &str| format!("job: {{memory: 8G}}\nlogLevel: INFO\nconfig: {{{config}}}\n");
+        let notes_of_chart = notes(&chart("load: {stages: [{rate: 5, duration: 2}]}")).unwrap();
+        let part = "job, logLevel: settings of inference-perf's Helm chart, ignored here";
+        assert!(notes_of_chart.contains(part), "{notes_of_chart}");
+        let refused =
+            notes(&chart("load: {stages: [{rate: 5, duration: 2}]}, api: {typ: chat}")).unwrap_err().to_string();
+        assert!(refused.contains("file.yaml:3:") && refused.contains("'api.typ'"), "{refused}");
+        let other = notes("job: {memory: 8G}\nconfig: {a: b}\n").unwrap_err().to_string();
+        assert!(other.contains("'job' is not the name of a flag"), "{other}");
+    }
+
+    #[test]
     fn keys_that_leave_the_load_as_it_is_have_notes() {
         let stages = "stages: [{rate: 5, duration: 2}]";
         let patient = notes(&format!("load: {{{stages}, stage_teardown_grace_seconds: 60}}\n")).unwrap();

@@ -44,8 +44,11 @@ impl File {
     /// The first key that is unknown, value that does not fit, or run that is extended but not there.
     pub fn read(command: &clap::Command, root: &Node, arguments: &[OsString]) -> Result<Self, Fault> {
         let mut file = Self { common: Vec::new(), runs: Vec::new(), notes: Vec::new() };
-        if inference_perf::is_meant(root) {
-            let flags = inference_perf::flags(command, root, arguments)?;
+        if let Some((root, others)) = inference_perf::meant(root) {
+            let mut flags = inference_perf::flags(command, root, arguments)?;
+            if !others.is_empty() {
+                flags.note(format!("{}: settings of inference-perf's Helm chart, ignored here", others.join(", ")));
+            }
             return Ok(Self { common: flags.settings, notes: flags.notes, ..file });
         }
         if model_analyzer::is_meant(root) {

@@ -13,6 +13,11 @@ pub(super) const RULES: &[Rule] = &[
         "{--warm-up} comes before the first level, and variants take turns: warm up each of their rounds with \
          --warmup-duration",
     ),
+    rule(
+        // aiperf's and vLLM's users give both, where one bounds the other.
+        |draft| draft.codes == Codes::Own && loads(draft) == ["--concurrency-range", "--request-rate-range"],
+        "{load} are different loads: choose one of them; beside a rate, --max-outstanding N bounds the requests under way",
+    ),
     rule(|draft| loads(draft).len() > 1, "{load} are different loads: choose one of them"),
     made(|draft| {
         (draft.given.has("--paced") && draft.plan.load.mode.pace().is_none()).then(|| {

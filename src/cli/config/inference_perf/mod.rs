@@ -42,8 +42,20 @@ const SECTIONS: &[&str] = &[
 /// A key that is one of our flags unless its value is a mapping.
 const REPORT: &str = "report";
 
+/// What of a file is in inference-perf's format: all of it, or its `config`, as in the values of its Helm chart, whose other keys are
+/// about the cluster. With the names of those.
+pub fn meant(root: &Node) -> Option<(&Node, Vec<&str>)> {
+    if is_meant(root) {
+        return Some((root, Vec::new()));
+    }
+    let Value::Map(entries) = &root.value else { return None };
+    let (_, config) = entries.iter().find(|(key, node)| key.name == "config" && is_meant(node))?;
+    let others = entries.iter().map(|(key, _)| key.name.as_str()).filter(|name| *name != "config");
+    Some((config, others.collect()))
+}
+
 /// Whether a file is in inference-perf's format.
-pub fn is_meant(root: &Node) -> bool {
+fn is_meant(root: &Node) -> bool {
     let Value::Map(entries) = &root.value else { return false };
     let is_theirs = |(key, node): &(Key, Node)| {
         SECTIONS.contains(&key.name.as_str()) || (key.name == REPORT && matches!(node.value, Value::Map(_)))

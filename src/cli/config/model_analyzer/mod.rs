@@ -136,8 +136,16 @@ fn merged(over: Option<&Node>, below: Option<&Node>) -> Result<Option<Node>, Fau
 }
 
 /// Keys that tell a file of theirs which leaves its models to the command line.
-const TELLING: &[&str] =
-    &[MODELS, "model_repository", "perf_analyzer_flags", "triton_launch_mode", "triton_server_flags"];
+const TELLING: &[&str] = &[
+    MODELS,
+    "batch_sizes",
+    "constraints",
+    "model_repository",
+    "objectives",
+    "perf_analyzer_flags",
+    "triton_launch_mode",
+    "triton_server_flags",
+];
 /// How further such keys begin.
 const SEARCH: &str = "run_config_search_";
 
@@ -325,5 +333,24 @@ fn processors_only(fields: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
             "{}: where the model's own configuration says nothing, Triton decides: name KIND_CPU there",
             fields.name("cpu_only")
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::yaml;
+
+    #[test]
+    fn files_without_models_are_told_by_their_other_keys() {
+        let is_theirs = |text: &str| is_meant(&yaml::read(text).unwrap());
+        for text in
+            ["objectives: [perf_latency_p99]", "{batch_sizes: 1}", "{constraints: {perf_latency_p99: {max: 5}}}"]
+        {
+            assert!(is_theirs(text), "{text}");
+        }
+        for text in ["{objective: p99, constraint: p99<=5ms}", "{batch-size: 1}", "[objectives]"] {
+            assert!(!is_theirs(text), "{text}");
+        }
     }
 }
