@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::full_level_name;
 use crate::number::significant;
 use crate::result::Unit;
-use crate::result::compare::{Change, LevelChange, reach};
+use crate::result::compare::{Change, ErrorsChange, LevelChange, reach};
+use crate::stats::Interval;
 
 /// A block for each level; `unmatched` levels are in only one of the results.
 pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String {
@@ -17,6 +18,7 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
             let _ = writeln!(text, "  not compared: {first} in the first result, {second} in the second");
         }
         level.figures.iter().for_each(|change| text += &row(change));
+        text.extend(level.errors.as_ref().map(errors_row));
     }
     if !unmatched.is_empty() {
         let _ = writeln!(text, "In one result only: {}", unmatched.join(", "));
@@ -49,6 +51,17 @@ fn row(change: &Change) -> String {
     format!("  {:<10} {values:<34} {ratio:>8} {interval:<18} {}\n", change.figure_at.short(), change.verdict)
 }
 
+/// `  errors     0 -> 0.9 %                                  [+0.7, +1.1] points  worse`: a share has no ratio to none.
+fn errors_row(errors: &ErrorsChange) -> String {
+    let [first, second] = [errors.reference, errors.value].map(|share| significant(100.0 * share));
+    let values = format!("{first} -> {second} %");
+    let interval = errors.interval.map_or_else(
+        || "[not known]".to_owned(),
+        |Interval { low, high }| format!("[{:+.1}, {:+.1}] points", 100.0 * low, 100.0 * high),
+    );
+    format!("  {:<10} {values:<34} {:>8} {interval:<18} {}\n", "errors", "", errors.verdict)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,7 +70,6 @@ mod tests {
     use crate::result::figures::FigureAt;
     use crate::result::outcome::Outcome;
     use crate::result::summary::LevelLoad;
-    use crate::stats::Interval;
     use crate::terms::Statistic;
 
     #[test]
@@ -82,13 +94,25 @@ mod tests {
             load,
             distinction: Distinction::default(),
             figures: vec![unknown, p99],
+            errors: Some(ErrorsChange {
+                reference: 0.0,
+                value: 0.009,
+                interval: Some(Interval { low: 0.007, high: 0.011 }),
+                verdict: Direction::Worse,
+            }),
             outcomes: [Outcome::Valid; 2],
         };
-        let failed = LevelChange { figures: Vec::new(), outcomes: [Outcome::Valid, Outcome::Failed], ..level.clone() };
+        let failed = LevelChange {
+            figures: Vec::new(),
+            errors: None,
+            outcomes: [Outcome::Valid, Outcome::Failed],
+            ..level.clone()
+        };
         let expected = "\
 concurrency 4:
   throughput 100 -> 99.5 infer/sec                 -0.5% [not known]        undecided
   p99        12345.7 -> 12740 usec                 +3.2% [+1.2, +5.9]       undecided
+  errors     0 -> 0.9 %                                  [+0.7, +1.1] points worse
 concurrency 4:
   not compared: valid in the first result, failed in the second
 In one result only: concurrency 8

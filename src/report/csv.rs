@@ -666,12 +666,17 @@ mod tests {
         };
         level.gpus = Some(vec![gpu(0), gpu(1)]);
         (level.host, level.hosts) = (Some(host(0.5, 5.0)), vec![host(0.25, 2.0), host(0.75, 3.0)]);
-        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
+        let table = &files(Path::new("x.csv"), &setup, &[level.clone()])[0].1;
         let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).expect(name)].as_str();
         assert_eq!(cell("Avg GPU Utilization"), "h1:8000 G:0.25;h2:8000 G:0.75;");
         assert_eq!((cell("Avg Utilization of all GPUs"), cell("Avg Pending Requests")), ("0.5", "5"));
         assert_eq!((cell("h1:8000 Avg GPU Utilization"), cell("h2:8000 Avg Pending Requests")), ("0.25", "3"));
         assert!(!table[0].iter().any(|title| title.ends_with("CPU Utilization")), "{table:?}");
+        setup.servers[1] = "h1:8000".to_owned();
+        let heads = &files(Path::new("x.csv"), &setup, &[level])[0].1[0];
+        let count = |title: &str| heads.iter().filter(|head| *head == title).count();
+        assert_eq!((count("h1:8000 p99 latency"), count("h1:8000 #2 p99 latency")), (1, 1), "{heads:?}");
+        assert_eq!((count("h1:8000 Avg GPU Utilization"), count("h1:8000 #2 Avg GPU Utilization")), (1, 1));
     }
 
     #[test]

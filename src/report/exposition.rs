@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::distinct;
 use crate::result::summary::LevelLoad;
 
 /// Latency quantiles of the page: they are labels, which the dashboards of its readers name.
@@ -65,25 +66,28 @@ pub fn page(exposition: &Exposition) -> String {
         page.metric("load", "gauge", "The load under way: requests outstanding, or requests a second.");
         page.sample("load", &format!("kind=\"{}\"", load.kind()), load.number());
     }
-    let labels = |server: &ServerFigures| format!("server=\"{}\",model=\"{model}\"", label(&server.address));
+    // Prometheus refuses a page that has a series twice.
+    let labels = distinct(servers.iter().map(|server| server.address.as_str()));
+    let labels = labels.iter().map(|address| format!("server=\"{}\",model=\"{model}\"", label(address)));
+    let servers: Vec<_> = servers.iter().zip(labels).collect();
     page.metric("requests_total", "counter", "Requests that are over, by outcome.");
-    for server in servers {
+    for (server, labels) in &servers {
         let counts = [("succeeded", server.succeeded), ("failed", server.failed), ("cancelled", server.cancelled)];
         for (outcome, count) in counts {
-            page.sample("requests_total", &format!("{},outcome=\"{outcome}\"", labels(server)), count as f64);
+            page.sample("requests_total", &format!("{labels},outcome=\"{outcome}\""), count as f64);
         }
     }
     page.metric("throughput", "gauge", "Successful inferences a second, since the load under way began.");
-    for server in servers {
-        page.sample("throughput", &labels(server), server.throughput);
+    for (server, labels) in &servers {
+        page.sample("throughput", labels, server.throughput);
     }
     page.metric("latency_seconds", "summary", "Latency of successful requests; quantiles of the load under way.");
-    for server in servers {
+    for (server, labels) in &servers {
         for (quantile, seconds) in QUANTILES.iter().zip(server.quantiles.into_iter().flatten()) {
-            page.sample("latency_seconds", &format!("{},quantile=\"{quantile}\"", labels(server)), seconds);
+            page.sample("latency_seconds", &format!("{labels},quantile=\"{quantile}\""), seconds);
         }
-        page.sample("latency_seconds_sum", &labels(server), server.seconds);
-        page.sample("latency_seconds_count", &labels(server), server.succeeded as f64);
+        page.sample("latency_seconds_sum", labels, server.seconds);
+        page.sample("latency_seconds_count", labels, server.succeeded as f64);
     }
     page.0
 }
@@ -128,7 +132,7 @@ mod tests {
             service: "triton",
             loads: 3,
             load: Some(LevelLoad::RequestRate(12.5)),
-            servers: vec![server("h:1", Some([0.001, 0.002, 0.003, 0.004])), server("h:2", None)],
+            servers: vec![server("h:1", Some([0.001, 0.002, 0.003, 0.004])), server("h:2", None), server("h:2", None)],
         };
         let page = page(&exposition);
         let samples: Vec<_> =
@@ -144,6 +148,7 @@ mod tests {
         assert_eq!(values("requests_total", "h:1"), [10.0, 2.0, 0.0]);
         assert_eq!(values("latency_seconds", "h:1"), [0.001, 0.002, 0.003, 0.004]);
         assert_eq!((values("latency_seconds", "h:2"), values("latency_seconds_count", "h:2")), (vec![], vec![10.0]));
+        assert_eq!(values("requests_total", "h:2 #2"), [10.0, 2.0, 0.0], "no series is there twice");
         assert_eq!((values("load", ""), values("loads_total", "")), (vec![12.5], vec![3.0]));
         assert!(samples.iter().all(|sample| sample.label("model").is_none_or(|model| model == "a \"b\" \\c")));
         assert_eq!(page.matches("# TYPE").count(), page.matches("# HELP").count());

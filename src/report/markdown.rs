@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::number::bandwidth;
 use crate::pictures::{MARGIN, Shown, full_name, load, rate, short, time, variant_figure};
 use crate::requirements::{cells, notes, verdict_name};
-use crate::result::compare::{Direction, changes, reach};
+use crate::result::compare::{Direction, changes, differences, differing_flags, reach};
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
@@ -246,22 +246,48 @@ fn named(figure_at: FigureAt, level: &LevelSummary) -> String {
 }
 
 fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
-    let mut text = "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n".to_owned();
-    let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     let levels = changes(first.result, other.result, MARGIN);
+    let mut text = not_alike(first, other);
+    if levels.is_empty() {
+        let _ = writeln!(text, "They have no level in common: they are not compared.");
+        return text;
+    }
+    text += "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n";
+    let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     let reach = reach(&levels);
     for change in levels {
         let name = full_name(change.load, change.distinction);
+        if change.figures.is_empty() {
+            let [before, after] = &change.outcomes;
+            let _ = writeln!(text, "| {name} | not compared: {before}, {after} | | | |");
+        }
         for figure in change.figures {
             let interval =
                 figure.interval.map(|interval| format!("{} to {}", signed(interval.low), signed(interval.high)));
             let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), direction(figure.verdict));
             let figure_name = figure.figure_at.short();
-            let _ = writeln!(text, "| {name} | {figure_name} | {} | {interval} | {word} |", signed(figure.ratio));
+            let ratio = if figure.ratio.is_finite() { signed(figure.ratio) } else { "–".to_owned() };
+            let _ = writeln!(text, "| {name} | {figure_name} | {ratio} | {interval} | {word} |");
+        }
+        if let Some(errors) = &change.errors {
+            let [before, after] = [errors.reference, errors.value].map(share);
+            let (interval, word) = (points(errors), direction(errors.verdict));
+            let _ = writeln!(text, "| {name} | errors | {before} to {after} | {interval} | {word} |");
         }
     }
     let _ = writeln!(text, "\nChanges up to {} % count as no change. {reach}.", short(100.0 * MARGIN));
     text
+}
+
+/// What two runs' setups and flags differ by; empty if nothing.
+fn not_alike(first: &Shown<'_>, other: &Shown<'_>) -> String {
+    let setups = [&first.result.setup, &other.result.setup];
+    let lists = [
+        ("Not alike", differences(setups[0], setups[1])),
+        ("Flags that differ", differing_flags(setups[0], setups[1])),
+    ];
+    let not_empty = lists.iter().filter(|(_, items)| !items.is_empty());
+    not_empty.map(|(title, items)| format!("{title}: {}.\n\n", inert(&items.join("; ")))).collect()
 }
 
 /// A name with its markup escaped, which stays within its cell.
@@ -272,7 +298,7 @@ fn inert(name: &str) -> String {
             '<' => text += "&lt;",
             '>' => text += "&gt;",
             '&' => text += "&amp;",
-            '|' | '*' | '_' | '`' | '[' | ']' | '(' | ')' | '#' | '\\' | '!' | '@' => {
+            '|' | '*' | '_' | '`' | '[' | ']' | '(' | ')' | '#' | '\\' | '!' | '@' | '~' | '$' => {
                 text.push('\\');
                 text.push(character);
             }
@@ -285,18 +311,19 @@ fn inert(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::ModelIdentity;
     use crate::result::setup::sample as plans;
-    use crate::result::summary::{LevelLoad, sample};
+    use crate::result::summary::{Ending, LevelLoad, sample};
+    use crate::result::{ModelIdentity, Setup};
+    use crate::terms::Flag;
 
     #[test]
     fn a_table_whose_names_do_nothing() {
         let mut setup = plans::setup();
-        setup.models = vec![ModelIdentity { name: "<script>|[x](y)\u{202e}".to_owned(), ..ModelIdentity::default() }];
+        setup.models = vec![ModelIdentity { name: "<script>|[x](y)~$\u{202e}".to_owned(), ..ModelIdentity::default() }];
         let result = plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, 2_000_000)]);
         let shown = Shown::new("a", &result);
         let text = text(&[shown], 0);
-        assert!(text.starts_with("### &lt;script&gt;\\|\\[x\\]\\(y\\)\\\\u{202e}\n"), "{text}");
+        assert!(text.starts_with("### &lt;script&gt;\\|\\[x\\]\\(y\\)\\~\\$\\\\u{202e}\n"), "{text}");
         let row = "| c 4 | 1\u{202f}000 | 2 ms | 2 ms | 2 ms | 2 ms | 2 ms | 0 % | valid |";
         assert!(
             text.contains("| load | inferences/s | mean | p50 | p90 | p95 | p99 | failed | outcome |")
@@ -321,12 +348,41 @@ mod tests {
     #[test]
     fn what_changed_stands_below() {
         let setup = plans::setup();
-        let result = |ns| plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, ns)]);
-        let (old, new) = (result(2_000_000), result(3_000_000));
+        let result = |ns, failed| {
+            let mut level = sample::level(LevelLoad::Concurrency(4), 1_000, ns);
+            level.client.failed = failed;
+            let shape = Flag { name: "--shape".to_owned(), values: vec![format!("x:{ns}")], given: true, file: false };
+            plans::result(&Setup { flags: vec![shape], ..setup.clone() }, &[level])
+        };
+        let (old, new) = (result(2_000_000, 0), result(3_000_000, 100));
         let text = text(&[Shown::new("old", &old), Shown::new("new", &new)], 0);
         assert!(
             text.contains("### new against old") && text.contains("| c 4 | p99 | +49.9 % | not known | undecided |"),
             "{text}"
         );
+        assert!(
+            text.contains("| c 4 | errors | 0.00% to 9.09% | +7.") && text.contains(" points | **worse** |"),
+            "{text}"
+        );
+        assert!(text.contains("\nFlags that differ: --shape: 'x:2000000' and 'x:3000000'.\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_compared_is_said() {
+        let result = |concurrency, ns| {
+            plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(concurrency), 1_000, ns)])
+        };
+        let against = |other: &RunResult| {
+            let old = result(4, 2_000_000);
+            text(&[Shown::new("old", &old), Shown::new("new", other)], 0)
+        };
+        let elsewhere = against(&result(8, 2_000_000));
+        assert!(elsewhere.ends_with("\nThey have no level in common: they are not compared.\n"), "{elsewhere}");
+        let setup = Setup { batch_size: 7, ..plans::setup() };
+        let level = sample::level(LevelLoad::Concurrency(4), 1_000, 2_000_000);
+        let failed = plans::result(&setup, &[LevelSummary { ending: Ending::Failed, ..level }]);
+        let text = against(&failed);
+        assert!(text.contains("| c 4 | not compared: valid, failed | | | |\n"), "{text}");
+        assert!(text.contains("\nNot alike: "), "{text}");
     }
 }

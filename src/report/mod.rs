@@ -50,6 +50,7 @@ pub mod variants;
 use ::{backend, data, model, record, result, stats, terms};
 use base::{clock, error, inbox, machine, stdio};
 
+use std::collections::BTreeMap;
 use std::iter;
 
 use crate::result::statistic;
@@ -70,6 +71,17 @@ pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
     let further: Vec<f64> = plan.percentiles.iter().copied().filter(|asked| !all.contains(asked)).collect();
     all.extend(further);
     all
+}
+
+/// The names, of which those that were there before bear their number: one server may be named twice, for more connections.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut times = BTreeMap::new();
+    names
+        .map(|name| {
+            let time = times.entry(name).and_modify(|time| *time += 1).or_insert(1);
+            if *time > 1 { format!("{name} #{time}") } else { name.to_owned() }
+        })
+        .collect()
 }
 
 /// The heads of a stage's figures, each this wide.

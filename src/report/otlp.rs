@@ -1,6 +1,5 @@
 //! A run's figures as metrics of OpenTelemetry: OTLP's JSON form, which every collector takes over HTTP.
 
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::clock::Stamp;
@@ -89,12 +88,9 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// A moment by the wall clock at the run's beginning, since the epoch. 64-bit numbers are texts in protobuf's JSON.
+/// A moment since the epoch. 64-bit numbers are texts in protobuf's JSON.
 fn nanoseconds(setup: &Setup, moment: Stamp) -> String {
-    // Levels of an earlier run that was resumed lie before it.
-    let after = |earlier: Stamp, later: Stamp| SignedDuration::try_from(later - earlier).unwrap_or_default();
-    let since_then = after(setup.began_stamp, moment) - after(moment, setup.began_stamp);
-    setup.began.checked_add(since_then).unwrap_or(setup.began).as_nanosecond().to_string()
+    setup.wall_time(moment).as_nanosecond().to_string()
 }
 
 /// The unit in UCUM, OpenTelemetry's code for units, and what a value is multiplied by.

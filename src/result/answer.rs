@@ -21,6 +21,7 @@ use crate::number::{binary, plain, significant};
 use crate::stats::{Bounds, Interval};
 use crate::summary::{LevelLoad, MissingStarts};
 use crate::tune::{CandidateResult, CandidateStatus};
+use crate::unit::between;
 use crate::{Checked, Distinction, RunResult, Setup, TuneResult, Unit};
 
 pub use changes::compared;
@@ -329,19 +330,7 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let decided = failed.or(open).or(undecided).or(all.first())?;
     let at_load = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
-    let unit = decided.unit;
-    let value = decided.value.map(|value| {
-        // What is above the bound is shown to be by its lower end.
-        let is_above = decided.bound.is_some_and(|bound| value > bound);
-        let range = match (decided.interval, decided.bounds) {
-            (Some(interval), _) => format!(" ({})", unit.show_between(interval.low, interval.high)),
-            (None, Bounds { low: Some(low), .. }) if is_above => format!(" (at least {})", unit.show(low)),
-            (None, Bounds { high: Some(high), .. }) => format!(" (at most {})", unit.show(high)),
-            (None, Bounds { low: Some(low), .. }) => format!(" (at least {})", unit.show(low)),
-            (None, Bounds { .. }) => String::new(),
-        };
-        format!(": {}{}{range}", unit.show(value), decided.relation())
-    });
+    let value = decided.value.map(|value| format!(": {}", against_bound(decided, value)));
     let note = decided.note.as_deref();
     // The value alone does not say why it is not known.
     let waiting = note.filter(|note| decided.value.is_some() && *note == STILL_UNDER_WAY);
@@ -364,6 +353,25 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let waiting = waiting.unwrap_or_default();
     let words = format!("{word}: {}{at_load}{variant}{value}{waiting}{others}", decided.text);
     Some(GateAnswer { passed, outcome, words })
+}
+
+/// A requirement's value with its interval. What would look like the bound has the digits that tell it from that.
+fn against_bound(checked: &Checked, value: f64) -> String {
+    let unit = checked.unit;
+    let show = |value: f64| {
+        let is_like = |bound: f64| bound != value && unit.show(bound) == unit.show(value);
+        if checked.bound.is_some_and(is_like) { unit.show_exactly(value) } else { unit.show(value) }
+    };
+    // What is above the bound is shown to be by its lower end.
+    let is_above = checked.bound.is_some_and(|bound| value > bound);
+    let range = match (checked.interval, checked.bounds) {
+        (Some(interval), _) => format!(" ({})", between(&show(interval.low), &show(interval.high))),
+        (None, Bounds { low: Some(low), .. }) if is_above => format!(" (at least {})", show(low)),
+        (None, Bounds { high: Some(high), .. }) => format!(" (at most {})", show(high)),
+        (None, Bounds { low: Some(low), .. }) => format!(" (at least {})", show(low)),
+        (None, Bounds { .. }) => String::new(),
+    };
+    format!("{}{}{range}", show(value), checked.relation())
 }
 
 /// A level in a sentence: `concurrency 4, batch size 2`.

@@ -9,9 +9,10 @@ use crate::figures::{CATALOGUE, FigureAt, Value, at_points};
 use crate::level::Distinction;
 use crate::outcome::{Outcome, is_comparable};
 use crate::ratio::{Figures, Side, Starts, bounds_of_ratio, ratio};
-use crate::statistic::percentiles;
-use crate::stats::{Bounds, Interval};
+use crate::statistic::{CONFIDENCE, percentiles};
+use crate::stats::{Bounds, Clustered, Interval, share_difference};
 use crate::summary::{LevelLoad, LevelSummary};
+use crate::terms::Flag;
 use crate::{RunResult, Setup};
 
 /// What became of a level from one result to the other.
@@ -23,6 +24,8 @@ pub struct LevelChange {
     pub distinction: Distinction,
     /// Its figures; none if one of the levels is not valid.
     pub figures: Vec<Change>,
+    /// How the shares of its requests that failed differ; none if none failed, or one of the levels is not valid.
+    pub errors: Option<ErrorsChange>,
     /// What both levels came to.
     pub outcomes: [Outcome; 2],
 }
@@ -43,6 +46,36 @@ pub struct Change {
     pub across_starts: bool,
     /// What that means.
     pub verdict: Direction,
+}
+
+/// Change in the share of failed requests.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ErrorsChange {
+    /// The reference's share, 0 to 1.
+    pub reference: f64,
+    /// The variant's.
+    pub value: f64,
+    /// The 95 % confidence interval of the difference (Newcombe).
+    pub interval: Option<Interval>,
+    /// What that means; no margin is applied.
+    pub verdict: Direction,
+}
+
+impl ErrorsChange {
+    /// That from a reference's failures to another's; none where neither has any.
+    pub fn new(reference: Clustered, other: Clustered) -> Option<Self> {
+        let (theirs, ours) = (reference.proportion, other.proportion);
+        if theirs.hits + ours.hits == 0 {
+            return None;
+        }
+        let interval = share_difference(other, reference, CONFIDENCE);
+        let verdict = match interval {
+            Some(interval) if interval.low > 0.0 => Direction::Worse,
+            Some(interval) if interval.high < 0.0 => Direction::Better,
+            _ => Direction::Undecided,
+        };
+        Some(Self { reference: theirs.share(), value: ours.share(), interval, verdict })
+    }
 }
 
 /// What the intervals of changes hold for, as a sentence without its end.
@@ -112,23 +145,62 @@ fn unequal<const N: usize>(first: [(&str, String); N], second: [(&str, String); 
     pairs.map(|((name, first), (_, second))| format!("{name}: '{first}' and '{second}'")).collect()
 }
 
+/// Flags that say what is done with a result, and nothing of what was measured.
+const OF_REPORTS: [&str; 10] = [
+    "--baseline",
+    "--gate-time",
+    "--live",
+    "--metrics-listen",
+    "--otlp-endpoint",
+    "--report-parts",
+    "--report-prefix",
+    "--require",
+    "--undecided",
+    "-v",
+];
+
+/// Flags that one of two runs was given at least, and that have another value in the other: what was measured may differ in them.
+pub fn differing_flags(first: &Setup, second: &Setup) -> Vec<String> {
+    let value = |setup: &Setup, name: &str| match setup.flags.iter().find(|flag| flag.name == name) {
+        None => "not given".to_owned(),
+        Some(flag) if flag.values.is_empty() => "given".to_owned(),
+        Some(flag) => format!("'{}'", flag.values.join(" ")),
+    };
+    let is_told = |flag: &&Flag| flag.given && !flag.file && !OF_REPORTS.contains(&flag.name.as_str());
+    let mut names: Vec<&str> = Vec::new();
+    for flag in first.flags.iter().chain(&second.flags).filter(is_told) {
+        if !names.contains(&flag.name.as_str()) {
+            names.push(&flag.name);
+        }
+    }
+    let differs = |name: &&str| value(first, name) != value(second, name);
+    let difference = |name: &str| format!("{name}: {} and {}", value(first, name), value(second, name));
+    names.into_iter().filter(differs).map(difference).collect()
+}
+
 /// The changes of every level that both results have; changes up to `margin` count as none.
 pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
     let asked = [reference, other].into_iter().flat_map(|result| result.setup.measurement.asked_percentiles());
     let percentiles = percentiles(asked);
     let change = |(baseline, earlier): (&LevelSummary, &[LevelSummary])| {
         let levels = [baseline, other.counterpart(baseline, earlier)?];
-        let figures = match levels.iter().all(|level| is_comparable(level)) {
-            true => figures(levels, &percentiles, margin),
-            false => Vec::new(),
+        let (figures, errors) = match levels.iter().all(|level| is_comparable(level)) {
+            true => (figures(levels, &percentiles, margin), errors(levels)),
+            false => (Vec::new(), None),
         };
         let distinction = reference.distinction(baseline, earlier);
-        Some(LevelChange { load: baseline.load, distinction, figures, outcomes: levels.map(Outcome::new) })
+        Some(LevelChange { load: baseline.load, distinction, figures, errors, outcomes: levels.map(Outcome::new) })
     };
     reference.levels_with_earlier().filter_map(change).collect()
 }
 
-/// Figures that are not compared: shares that are often 0 have no ratio, and bytes a second are the throughput once more,
+/// How the failures of two levels differ.
+fn errors(levels: [&LevelSummary; 2]) -> Option<ErrorsChange> {
+    let [reference, other] = levels.map(|level| Figures::new(level).failures());
+    ErrorsChange::new(reference, other)
+}
+
+/// Figures that are not compared by their ratio: shares that are often 0 have none, and bytes a second are the throughput once more,
 /// without an interval.
 const NOT_COMPARED: [&str; 3] = ["errors", "input_bandwidth", "output_bandwidth"];
 
@@ -311,12 +383,43 @@ mod tests {
     }
 
     #[test]
+    fn failures_are_compared_though_none_may_have_failed_before() {
+        let failing = |failed: u64| {
+            let mut level = level(1, 1_000_000, 0.01);
+            (level.client.failed, level.client.requests) = (failed, 1_000_000 - failed);
+            plans::result(&plans::setup(), &[level])
+        };
+        let change = |first: u64, second: u64| changes(&failing(first), &failing(second), 0.05)[0].errors;
+        assert_eq!(change(0, 0), None);
+        let found = change(0, 9_000).unwrap();
+        assert_eq!((found.reference, found.value, found.verdict), (0.0, 0.009, Direction::Worse));
+        assert!(found.interval.is_some_and(|interval| interval.low > 0.008 && interval.high < 0.01), "{found:?}");
+        assert_eq!(change(9_000, 0).unwrap().verdict, Direction::Better);
+        assert_eq!(change(1, 2).unwrap().verdict, Direction::Undecided);
+    }
+
+    #[test]
     fn bytes_a_second_are_not_compared_beside_the_throughput() {
         let mut sized = level(1, 1_000_000, 0.01);
         sized.client.tensors = TensorBytes { input: Some(64.0), output: Some(64.0) };
         let result = plans::result(&plans::setup(), &[sized]);
         let found = changes(&result, &result, 0.05);
         assert!(found[0].figures.iter().all(|figure| figure.interval.is_some()), "{found:?}");
+    }
+
+    #[test]
+    fn flags_that_differ_are_named_unless_they_are_about_reports() {
+        let flag = |name: &str, value: &str, given| {
+            let values = Some(value.to_owned()).filter(|value| !value.is_empty()).into_iter().collect();
+            Flag { name: name.to_owned(), values, given, file: name == "-f" }
+        };
+        let with = |flags: &[Flag]| Setup { flags: flags.to_vec(), ..plans::setup() };
+        let first = with(&[flag("--shape", "x:4", true), flag("-p", "5000", false), flag("-f", "a.csv", true)]);
+        let others = [flag("--shape", "x:8", true), flag("-p", "100", true), flag("-f", "b.csv", true)];
+        let second = with(&[&others[..], &[flag("--require", "p99<1s", true), flag("--streaming", "", true)]].concat());
+        let expected = ["--shape: 'x:4' and 'x:8'", "-p: '5000' and '100'", "--streaming: not given and given"];
+        assert_eq!(differing_flags(&first, &second), expected);
+        assert!(differing_flags(&first, &first).is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::answer::Answer;
@@ -175,7 +176,12 @@ impl RunResult {
             None => (whole.as_str(), 1),
         };
         let text = &*harmless(text);
-        let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
+        let Version { schema, candidates } =
+            serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
+        // A search has versions of its own.
+        if candidates.is_some() {
+            return Err(refuse("it is the result of a search (tune), and no run's".to_owned()));
+        }
         if schema > VERSION {
             return Err(refuse(format!("it has format version {schema}, and this program reads up to {VERSION}")));
         }
@@ -223,6 +229,8 @@ fn embedded(text: &str) -> Option<&str> {
 #[derive(Deserialize)]
 struct Version {
     schema: u32,
+    /// What only a search has.
+    candidates: Option<IgnoredAny>,
 }
 
 /// The file of a search: its result, and the answer that follows from it.

@@ -1,6 +1,6 @@
 //! [`Setup`]: what was measured, and how.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +140,13 @@ impl Setup {
             "DYNAMIC_GRPC" => "gRPC",
             kind => kind,
         }
+    }
+
+    /// A moment by the wall clock at the run's beginning. Levels of an earlier run that was resumed lie before it.
+    pub fn wall_time(&self, moment: Stamp) -> Timestamp {
+        let after = |earlier: Stamp, later: Stamp| SignedDuration::try_from(later - earlier).unwrap_or_default();
+        let since_then = after(self.began_stamp, moment) - after(moment, self.began_stamp);
+        self.began.checked_add(since_then).unwrap_or(self.began)
     }
 
     /// Whether the entries are turns, as all are of sessions.

@@ -86,7 +86,7 @@ impl Unit {
 }
 
 /// From one value to another, with the unit once where both have the same.
-fn between(low: &str, high: &str) -> String {
+pub(super) fn between(low: &str, high: &str) -> String {
     match (low.split_once(' '), high.split_once(' ')) {
         _ if low == high => high.to_owned(),
         (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),

@@ -13,15 +13,14 @@ use crate::Distinction;
 use crate::bare::BareCopies;
 use crate::compare::{Direction, direction};
 use crate::rounds::{Figure, Round, Unit};
-use crate::stats::{Bounds, Interval, Paired, share_difference, two_sample_t};
+use crate::stats::{Bounds, Interval, Paired, two_sample_t};
 use crate::summary::LevelLoad;
 use crate::terms::{Rounds, Statistic};
 
+pub use crate::compare::ErrorsChange;
 pub use file::VariantsFile;
 pub use logs::Logs;
 
-/// Confidence of what is said of shares of errors.
-const CONFIDENCE: f64 = 0.95;
 /// A difference as large as this is by chance in one of twenty cases.
 const SIGNIFICANT: f64 = 0.05;
 /// Where rounds of one order differ from those of the other by more, in standard errors, the order matters.
@@ -161,19 +160,6 @@ pub struct FigureChange {
     pub verdict: Direction,
     /// For an undecided figure: the number of rounds, or of starts if there are several, that would probably decide it.
     pub rounds_to_decide: Option<usize>,
-}
-
-/// Change in the share of failed requests.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct ErrorsChange {
-    /// The reference's share, 0 to 1.
-    pub reference: f64,
-    /// The variant's.
-    pub value: f64,
-    /// The 95 % confidence interval of the difference (Newcombe).
-    pub interval: Option<Interval>,
-    /// What that means; no margin is applied.
-    pub verdict: Direction,
 }
 
 impl Comparison {
@@ -340,18 +326,8 @@ pub fn verdict(figure: Figure, paired: &Paired, margin: f64) -> Direction {
 }
 
 fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
-    let [reference, failures] = [0, variant].map(|variant| cell.share_of(variant, |unit| Some(unit.failures())));
-    let (theirs, ours) = (reference.proportion, failures.proportion);
-    if theirs.hits + ours.hits == 0 {
-        return None;
-    }
-    let interval = share_difference(failures, reference, CONFIDENCE);
-    let verdict = match interval {
-        Some(interval) if interval.low > 0.0 => Direction::Worse,
-        Some(interval) if interval.high < 0.0 => Direction::Better,
-        _ => Direction::Undecided,
-    };
-    Some(ErrorsChange { reference: theirs.share(), value: ours.share(), interval, verdict })
+    let [reference, other] = [0, variant].map(|variant| cell.share_of(variant, |unit| Some(unit.failures())));
+    ErrorsChange::new(reference, other)
 }
 
 fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {

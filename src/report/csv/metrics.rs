@@ -1,6 +1,7 @@
 //! The columns of the servers' metrics.
 
 use crate::csv::Columns;
+use crate::distinct;
 use crate::number::significant;
 use crate::result::Setup;
 use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary};
@@ -29,7 +30,7 @@ pub(super) fn hosts(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSu
     for (title, cell) in COLUMNS {
         add(columns, levels, title, |level| level.host.as_ref(), cell);
     }
-    for (server, address) in setup.servers.iter().enumerate() {
+    for (server, address) in distinct(setup.servers.iter().map(String::as_str)).iter().enumerate() {
         for (title, cell) in std::iter::once(("Avg GPU Utilization", GPU_UTILIZATION)).chain(COLUMNS) {
             add(columns, levels, &format!("{address} {title}"), move |level| level.hosts.get(server), cell);
         }

@@ -1,6 +1,7 @@
 //! The columns of parts of the requests: entries of a mix, and servers that requests are spread over.
 
 use crate::csv::{Columns, at};
+use crate::distinct;
 use crate::number::{significant, whole_us};
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, LevelSummary};
@@ -22,7 +23,7 @@ fn add<'a>(
     names: impl Iterator<Item = &'a str>,
     parts: fn(&LevelSummary) -> &Vec<ClientSummary>,
 ) {
-    for (number, name) in names.enumerate() {
+    for (number, name) in distinct(names).iter().enumerate() {
         let mut add = |title: &str, cell: Box<dyn Fn(&ClientSummary) -> String>| {
             let cell = move |level: &LevelSummary| parts(level).get(number).map(&cell).unwrap_or_default();
             columns.add(format!("{name} {title}"), cell);

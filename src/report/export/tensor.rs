@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use half::{bf16, f16};
+use serde::de::IgnoredAny;
 
 use crate::model::DataType;
 
@@ -25,10 +26,23 @@ pub fn write(out: &mut impl Write, datatype: DataType, bytes: &[u8]) -> io::Resu
         DataType::Bf16 => list(out, bytes.as_chunks().0.iter(), |out, &e| float(out, bf16::from_le_bytes(e).to_f64())),
         DataType::Fp32 => list(out, bytes.as_chunks().0.iter(), |out, &e| float(out, f64::from(f32::from_le_bytes(e)))),
         DataType::Fp64 => list(out, bytes.as_chunks().0.iter(), |out, &e| float(out, f64::from_le_bytes(e))),
-        DataType::Bytes | DataType::Json => {
-            list(out, Strings(bytes), |out, element| string(out, &String::from_utf8_lossy(element)))
-        }
+        DataType::Bytes => list(out, Strings(bytes), |out, element| string(out, &String::from_utf8_lossy(element))),
+        DataType::Json => list(out, Strings(bytes), |out, element| {
+            let text = String::from_utf8_lossy(element);
+            if is_event_without_choice(&text) { string(out, &format!(": {text}")) } else { string(out, &text) }
+        }),
     }
+}
+
+/// Whether this is a server-sent event whose list of choices is empty, as the usage at a stream's end. genai-perf takes the first choice
+/// of each event, and ends where there is none; comments it passes over.
+fn is_event_without_choice(text: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Event {
+        choices: Vec<IgnoredAny>,
+    }
+    let event = text.strip_prefix("data:").map(serde_json::from_str::<Event>);
+    matches!(event, Some(Ok(Event { choices })) if choices.is_empty())
 }
 
 /// Writes a JSON string.
@@ -110,6 +124,25 @@ mod tests {
         assert_eq!(json(DataType::Fp64, &0.1_f64.to_le_bytes()), "0.1");
         assert_eq!(json(DataType::Fp16, &f16::from_f32(1.5).to_le_bytes()), "1.5");
         assert_eq!(json(DataType::Bf16, &bf16::from_f32(-3.0).to_le_bytes()), "-3.0");
+    }
+
+    #[test]
+    fn events_without_a_choice_become_comments() {
+        let written = |text: &str| {
+            let bytes = [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
+            serde_json::from_str::<String>(&json(DataType::Json, &bytes)).unwrap()
+        };
+        let usage = "data: {\"id\":1,\"choices\": [],\"usage\":{\"completion_tokens\":9}}\n\n";
+        assert_eq!(written(usage), format!(": {usage}"));
+        let others = [
+            "data: {\"choices\":[{\"delta\":{}}]}\n\n",
+            "data: {\"done\":true}\n\n",
+            "data: [DONE]\n\n",
+            "{\"choices\":[]}",
+        ];
+        for text in others {
+            assert_eq!(written(text), text);
+        }
     }
 
     #[test]

@@ -10,11 +10,12 @@ use crate::pictures::{
     MARGIN, Part, Shown, change as signed, draw, figure_name, full_name, level, parts, rate, short, time,
 };
 use crate::result::RunResult;
-use crate::result::compare::{Direction, changes, differences as unlike, reach};
+use crate::result::compare::{Direction, changes, differences as unlike, differing_flags, reach};
 use crate::result::figures::{Figure, Group, rows};
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::stdio::shown;
 use crate::terms::{FEW_PERCENTILES, Picture};
+use crate::variants::{points, share};
 use crate::{generation, memory, requirements as gate, sequences, sessions};
 
 /// Maximum number of failure reasons of a level.
@@ -265,6 +266,10 @@ pub fn differences(results: &[Shown<'_>]) -> Markup {
             @if !found.is_empty() {
                 p { span.badge.warn { "not alike" } " " b { (run.name) } ": " (shown(&found.join("; "))) }
             }
+            @let flags = differing_flags(&first.result.setup, &run.result.setup);
+            @if !flags.is_empty() {
+                p.note { "Flags of " (first.name) " and " (run.name) " that differ: " (shown(&flags.join("; "))) "." }
+            }
         }
     }
 }
@@ -292,6 +297,11 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                             Some(interval) => { (signed(interval.low)) " to " (signed(interval.high)) } None => "not known"
                         } }
                         td { span class=(direction(figure.verdict)) { (figure.verdict) } }
+                    } }
+                    @if let Some(errors) = &change.errors { tr {
+                        th { (full_name(change.load, change.distinction)) } td.left { "errors" }
+                        td { (share(errors.reference)) } td { (share(errors.value)) } td { "–" } td { (points(errors)) }
+                        td { span class=(direction(errors.verdict)) { (errors.verdict) } }
                     } }
                 } }
             } }

@@ -35,6 +35,7 @@ pub use tune::page as tune_page;
 
 /// What a page may load: nothing but itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+const NO_ANSWER: &str = "Nothing to show: no request succeeded.";
 
 /// The content of a page.
 pub struct Page<'a> {
@@ -285,20 +286,26 @@ fn picture(results: &[Shown<'_>], which: Picture, title: &str, signs: Signs<'_>)
             h2 { (title) }
             @match draw(which, results, 0) {
                 Some(drawn) => (figure(&drawn, signs)),
-                None => p.none { "Nothing to show: no request succeeded." },
+                None => p.none { (NO_ANSWER) },
             }
         }
     }
+}
+
+/// Whether loads were measured, but no request succeeded.
+fn is_without_answers(result: &RunResult) -> bool {
+    !result.levels.is_empty() && result.levels.iter().all(|level| level.client.latency.count() == 0)
 }
 
 /// What is specific to each result.
 fn over_time(results: &[Shown<'_>]) -> Markup {
     let pictures = |which, signs: Signs<'_>, none: &str| {
         html! {
-            @for number in 0..results.len() {
+            @for (number, run) in results.iter().enumerate() {
                 (whose(results, number))
                 @match draw(which, results, number) {
                     Some(drawn) => (figure(&drawn, signs)),
+                    None if is_without_answers(run.result) => p.none { (NO_ANSWER) },
                     None => p.none { (none) },
                 }
             }

@@ -58,7 +58,9 @@ fn stage(level: &LevelSummary) -> Value {
     let sent = level.client.sent;
     match level.load {
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => {
-            json!({ "rate": rate, "duration": (sent as f64 / rate).round().max(1.0) as u64 })
+            // A schedule of one request has no rate.
+            let seconds = if rate > 0.0 { sent as f64 / rate } else { level.client.duration.as_secs_f64() };
+            json!({ "rate": rate, "duration": seconds.round().max(1.0) as u64 })
         }
         LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => {
             json!({ "concurrency_level": number, "num_requests": sent })

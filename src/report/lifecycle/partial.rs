@@ -1,9 +1,7 @@
 //! `inference-perf.partial.stage_N.yaml`: a stage's part of llm-d's benchmark report 0.2.1, which its composers merge with what
 //! others know of the run. Figures that are not known are left out, because a `null` would replace another's.
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::result::Setup;
@@ -69,12 +67,8 @@ fn statistics(distribution: &Value, unit: &str) -> Option<Value> {
 /// Which run it was, and when the stage ran, by the wall clock at the run's beginning.
 fn run(setup: &Setup, stage: usize, level: &LevelSummary) -> Value {
     let experiment = format!("{:x}", setup.began.as_nanosecond());
-    let after = |duration: Duration| {
-        let duration = SignedDuration::try_from(duration).unwrap_or_default();
-        setup.began.checked_add(duration).unwrap_or(setup.began)
-    };
-    let start = after(level.client.start - setup.began_stamp);
-    let end = after(level.client.start - setup.began_stamp + level.client.duration);
+    let client = &level.client;
+    let [start, end] = [client.start, client.start.plus_duration(client.duration)].map(|stamp| setup.wall_time(stamp));
     let show = |moment: Timestamp| format!("{moment:.6}");
     json!({
         "uid": format!("triton-bench-stage-{stage}-{experiment}"),
@@ -82,7 +76,7 @@ fn run(setup: &Setup, stage: usize, level: &LevelSummary) -> Value {
         "time": {
             "start": show(start),
             "end": show(end),
-            "duration": format!("PT{:.3}S", level.client.duration.as_secs_f64()),
+            "duration": format!("PT{:.3}S", client.duration.as_secs_f64()),
         },
     })
 }

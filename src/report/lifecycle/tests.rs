@@ -126,6 +126,21 @@ fn every_stage_and_their_sum_have_a_file() {
 }
 
 #[test]
+fn stages_of_an_earlier_run_that_was_resumed_began_before_it() {
+    let second = 1_000_000_000;
+    let began = jiff::Timestamp::from_second(1_000).unwrap();
+    let setup = Setup { began, began_stamp: Stamp(50 * second), ..plans::setup() };
+    let mut earlier = level(LevelLoad::Concurrency(1), 10, 1000);
+    earlier.client.start = Stamp(45 * second);
+    let time = partial::partial(&setup, 0, &earlier, &Figures::sum([&earlier.client]).report(&PERCENTILES, None));
+    let time = &time["run"]["time"];
+    assert_eq!(
+        (&time["start"], &time["end"]),
+        (&"1970-01-01T00:16:35.000000Z".into(), &"1970-01-01T00:16:36.000000Z".into())
+    );
+}
+
+#[test]
 fn the_configuration_names_the_api_of_the_endpoint() {
     for (endpoint, kind) in [
         ("v1/completions", "completion"),
@@ -139,6 +154,9 @@ fn the_configuration_names_the_api_of_the_endpoint() {
         let result = plans::result(&setup, &[level(LevelLoad::Concurrency(1), 1, 1000)]);
         assert_eq!(config::config(&result)["api"]["type"], kind, "{endpoint}");
     }
+    let alone = plans::result(&plans::setup(), &[level(LevelLoad::Schedule(0.0), 1, 1000)]);
+    let stage = &config::config(&alone)["load"]["stages"][0];
+    assert_eq!(stage, &serde_json::json!({"rate": 0.0, "duration": 1}), "a schedule of one request");
 }
 
 #[test]

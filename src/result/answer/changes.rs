@@ -3,7 +3,7 @@
 use crate::answer::command::command;
 use crate::answer::phrases::shortened;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
-use crate::compare::{Change, Direction, LevelChange};
+use crate::compare::{Change, Direction, ErrorsChange, LevelChange};
 use crate::figures::FigureAt;
 use crate::number::plain;
 use crate::outcome::Outcome;
@@ -58,11 +58,12 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup, gated: bool) -
         }
         let throughput = throughput_alone(comparison, change);
         let beside = throughput.map(|throughput| throughput_words(self::changed(throughput))).unwrap_or_default();
-        sentences.push(Sentence {
-            verdict: throughput.unwrap_or(change).verdict,
+        let found = Sentence {
+            verdict: gravest(change.verdict, throughput.map(|throughput| throughput.verdict)),
             subject: comparison.variant,
             words: sentence(&pair, changed) + &beside,
-        });
+        };
+        sentences.push(found.with_errors(comparison.errors));
         for change in [Some(change), throughput].into_iter().flatten() {
             let changed = self::changed(change);
             figures.extend(values(&pair, changed.figure_at, [change.reference, change.value]));
@@ -98,11 +99,13 @@ fn without_figure(result: &VariantsResult, cell: &Cell, comparison: &Comparison,
     Some(Sentence { verdict: Direction::Worse, subject: comparison.variant, words })
 }
 
-/// The throughput, where that changed although the main figure did not: larger batches take as long, and bring more.
+/// The throughput, where that changed although the main figure did not, or got better while that got worse: larger batches take
+/// longer, and bring more.
 fn throughput_alone<'a>(comparison: &'a Comparison, main: &FigureChange) -> Option<&'a FigureChange> {
     let is_decided = |change: &FigureChange| matches!(change.verdict, Direction::Better | Direction::Worse);
     let throughput = Figure::Client(Statistic::Throughput);
-    comparison.figures.iter().find(|change| change.figure == throughput && is_decided(change) && !is_decided(main))
+    let is_news = |change: &FigureChange| change.verdict != main.verdict && is_decided(change);
+    comparison.figures.iter().find(|change| change.figure == throughput && is_news(change))
 }
 
 /// `, with 302 % more throughput (295 to 310 %)`.
@@ -172,7 +175,7 @@ fn level_throughput_alone(level: &LevelChange, main: &Change) -> Option<([f64; 2
     let is_decided = |change: &Change| matches!(change.verdict, Direction::Better | Direction::Worse);
     let throughput = FigureAt::of_statistic(Statistic::Throughput);
     let found = level.figures.iter().find(|change| change.figure_at == throughput);
-    let found = found.filter(|change| is_decided(change) && !is_decided(main))?;
+    let found = found.filter(|change| is_decided(change) && change.verdict != main.verdict)?;
     Some((found.values, of_results(found)))
 }
 
@@ -199,8 +202,9 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
         figures.extend([values(&pair, key, change.values), vec![ratio(&pair, changed)]].concat());
         let throughput = level_throughput_alone(level, change);
         let beside = throughput.map(|(_, throughput)| throughput_words(throughput)).unwrap_or_default();
-        let verdict = throughput.map_or(change.verdict, |(_, throughput)| throughput.verdict);
-        sentences.push(Sentence { verdict, subject: 0, words: sentence(&pair, changed) + &beside });
+        let verdict = gravest(change.verdict, throughput.map(|(_, throughput)| throughput.verdict));
+        let found = Sentence { verdict, subject: 0, words: sentence(&pair, changed) + &beside };
+        sentences.push(found.with_errors(level.errors));
         if let Some((rates, throughput)) = throughput {
             figures.extend([values(&pair, throughput.figure_at, rates), vec![ratio(&pair, throughput)]].concat());
         }
@@ -224,6 +228,22 @@ struct Sentence {
     /// The number of what was compared with the first.
     subject: usize,
     words: String,
+}
+
+impl Sentence {
+    /// The same, with how many requests failed where that is known to differ: `, with 0.9 % of requests failed instead of 0 %`.
+    fn with_errors(self, errors: Option<ErrorsChange>) -> Self {
+        let Some(errors) = errors.filter(|errors| errors.verdict != Direction::Undecided) else { return self };
+        let [before, after] = [errors.reference, errors.value].map(|share| plain(100.0 * share));
+        let words = format!("{}, with {after} % of requests failed instead of {before} %", self.words);
+        let verdict = if errors.verdict == Direction::Worse { errors.verdict } else { self.verdict };
+        Self { verdict, words, ..self }
+    }
+}
+
+/// What weighs more of a figure and of the throughput beside it.
+fn gravest(main: Direction, beside: Option<Direction>) -> Direction {
+    if main == Direction::Worse { main } else { beside.unwrap_or(main) }
 }
 
 /// The gravest first, one of each subject before any has two; those that are too many are counted.

@@ -5,7 +5,7 @@ use crate::answer::command::beyond;
 use crate::answer::knee::{Knee, knee};
 use crate::answer::phrases::{
     LONGER, MARGIN, Named, between, failure, figures, found, is_known, kept_up, key, reason, shown, speech, title,
-    unless_wrong, with, with_interval,
+    unless_wrong, vague, with, with_interval,
 };
 use crate::answer::within::{standing, unless_certain, within};
 use crate::answer::{Answer, Missing, Question, Sureness, at, reported};
@@ -58,12 +58,26 @@ fn single(named: &Named<'_>, result: &RunResult) -> Answer {
     let is_asked = setup.measurement.latency_threshold.is_some() && kept_up(named.level);
     let limit = named.level.limit.filter(|_| is_asked);
     let words = match (failure, limit) {
-        (Some(why), _) => format!("Failed: {why}; before, {words}"),
+        (Some(why), _) => format!("Failed: {why}; before: {words}"),
         (None, Some(check)) => format!("{words}: {} {}", title(setup), standing(check)),
         (None, None) => words,
     };
     let answer = Answer::sure(Question::Level, words, figures(named, setup));
-    if limit.is_some() { unless_certain(answer, named, result) } else { unless_wrong(answer, named, setup) }
+    match limit {
+        Some(_) => unless_certain(answer, named, result),
+        None => unless_vague(unless_wrong(answer, named, setup), named, setup),
+    }
+}
+
+/// The answer, unless too few requests tell how well a level's figures are known. Of language models it says others.
+fn unless_vague(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
+    if answer.missing.is_some() || speech(named.level, &setup.measurement).is_some() {
+        return answer;
+    }
+    match vague(&[key(setup), FigureAt::of_statistic(Statistic::Throughput)], named, setup) {
+        Some(missing) => answer.lacks(missing),
+        None => answer,
+    }
 }
 
 fn what_it_comes_to(named: &Named<'_>, setup: &Setup) -> String {
@@ -140,7 +154,7 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     }
     match unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup) {
         answer if is_beyond && answer.missing.is_none() => answer.lacks(beyond(setup)),
-        answer => answer,
+        answer => unless_vague(answer, best, setup),
     }
 }
 

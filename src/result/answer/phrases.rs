@@ -14,6 +14,8 @@ use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 pub(super) const MARGIN: f64 = 1.3;
 /// Fewest and most times longer that a command asks for.
 pub(super) const LONGER: (f64, f64) = (2.0, 20.0);
+/// How many times as many requests may tell what so many do not.
+const MORE: f64 = 10.0;
 /// How many times as many requests as a percentile just has a meaning of make it one that is worth having.
 const SPARE: f64 = 2.0;
 /// A load whose windows do not agree is not kept up with where less than this share of what was sent was completed.
@@ -168,6 +170,23 @@ impl Few {
         let least = (100.0 / (100.0 - percentile) - NEARLY).ceil();
         ((samples as f64) < least).then(|| Self { name: figure.short(), samples, enough: SPARE * least })
     }
+}
+
+/// What is missing where a level has too few requests to tell how well one of these figures is known.
+pub(super) fn vague(figures: &[FigureAt], named: &Named<'_>, setup: &Setup) -> Option<Missing> {
+    let is_vague = |figure: &&FigureAt| found(**figure, named.level).is_some_and(|found| found.interval.is_none());
+    let figure = figures.iter().find(is_vague)?;
+    let requests = match named.level.client.requests {
+        1 => "1 request does not".to_owned(),
+        count => format!("{count} requests do not"),
+    };
+    let figure_name = if *figure == key(setup) { title(setup) } else { figure.short() };
+    let problem = format!("{requests} tell how well {figure_name} is known at {}", named.name);
+    // Others have the requests that they have.
+    let more = || with(longer(&setup.measurement, MORE), named, setup);
+    let command = setup.mode.has_windows().then(more);
+    let problem = if command.is_some() { problem + "; more may" } else { problem };
+    Some(Missing { command, ..Missing::new(problem) })
 }
 
 /// Why most requests of a level failed that did, as the server says; none where none did.

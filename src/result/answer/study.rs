@@ -1,19 +1,22 @@
 //! The answer of a study of memory or transports: which way is fastest, by size.
 
 use crate::answer::changes::rounds;
-use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
+use crate::answer::{Answer, Missing, Question, ReportedFigure, at, reported};
 use crate::compare::Direction;
 use crate::figures::FigureAt;
 use crate::number::binary;
 use crate::rounds::Figure;
+use crate::summary::LevelLoad;
 use crate::terms::Statistic;
 use crate::variants::{Cell, FigureChange, VariantsResult};
-use crate::{Setup, Unit};
+use crate::{Distinction, Setup, Unit};
 
 /// The fastest of a cell.
 struct Winner<'a> {
     name: &'a str,
     cell: &'a Cell,
+    /// The load, if there are several.
+    level: Option<String>,
     latency_ns: f64,
     /// Bytes of inputs a second.
     bandwidth: Option<f64>,
@@ -33,22 +36,45 @@ impl Winner<'_> {
             None => self.name.to_owned(),
         }
     }
+
+    /// The load behind a size, or alone.
+    fn at_level(&self) -> String {
+        let before = if self.cell.size.is_some() { "," } else { " at" };
+        self.level.as_ref().map(|level| format!("{before} {level}")).unwrap_or_default()
+    }
 }
 
-/// Whether the same ways are the fastest, whichever of equals comes first.
+/// Whether the same ways are the fastest at a load, whichever of equals comes first.
 fn are_alike(left: &Winner<'_>, right: &Winner<'_>) -> bool {
     let names = |winner: &Winner<'_>| {
         let mut names = [&[winner.name], &winner.equals[..]].concat();
         names.sort_unstable();
         names.join("\n")
     };
-    names(left) == names(right)
+    left.level == right.level && names(left) == names(right)
+}
+
+/// The fastest of every cell, load by load and from the smallest size up: they were measured in the order in which they were asked for.
+fn in_order(result: &VariantsResult) -> Vec<Winner<'_>> {
+    let mut loads: Vec<LevelLoad> = Vec::new();
+    for load in result.cells.iter().filter_map(|cell| cell.loads.first()) {
+        if !loads.contains(load) {
+            loads.push(*load);
+        }
+    }
+    let mut all: Vec<Winner<'_>> = result.cells.iter().filter_map(|cell| winner(result, cell)).collect();
+    let order = |cell: &Cell| loads.iter().position(|load| cell.loads.first() == Some(load));
+    all.sort_by_key(|winner| (order(winner.cell), winner.cell.size));
+    for winner in all.iter_mut().filter(|_| loads.len() > 1) {
+        winner.level = winner.cell.loads.first().map(|load| at(*load, Distinction::default()));
+    }
+    all
 }
 
 /// The fastest way at each size; sizes with the same one are taken together.
 pub(super) fn winners(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
     let Figure::Client(primary) = result.primary else { return None };
-    let all: Vec<Winner<'_>> = result.cells.iter().filter_map(|cell| winner(result, cell)).collect();
+    let all = in_order(result);
     let latency = match primary {
         Statistic::MeanLatency => "mean latency".to_owned(),
         statistic => statistic.name(),
@@ -58,15 +84,15 @@ pub(super) fn winners(result: &VariantsResult, setup: &Setup) -> Option<Answer> 
     let mut parts: Vec<String> = Vec::new();
     for run in all.chunk_by(are_alike) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
-        let names = first.names();
+        let (names, level) = (first.names(), first.at_level());
         let shown = figure.figure.unit.show(first.latency_ns);
         parts.push(match (first.cell.size, last.cell.size) {
             (Some(from), Some(to)) if from != to => {
                 let most = last.bandwidth.map(|bytes| format!(" ({})", Unit::BytesPerSecond.show(bytes)));
-                format!("{names} from {} to {}{}", binary(from), binary(to), most.unwrap_or_default())
+                format!("{names} from {} to {}{level}{}", binary(from), binary(to), most.unwrap_or_default())
             }
-            (Some(size), _) => format!("{names} at {} ({latency} {shown})", binary(size)),
-            (None, _) => format!("{names} ({latency} {shown})"),
+            (Some(size), _) => format!("{names} at {}{level} ({latency} {shown})", binary(size)),
+            (None, _) => format!("{names}{level} ({latency} {shown})"),
         });
     }
     if parts.is_empty() {
@@ -99,7 +125,8 @@ fn figures(all: &[Winner<'_>], latency: FigureAt) -> Vec<ReportedFigure> {
 }
 
 fn size_name(winner: &Winner<'_>) -> String {
-    winner.cell.size.map_or_else(|| winner.name.to_owned(), |bytes| format!("{} at {}", winner.name, binary(bytes)))
+    let size = winner.cell.size.map(|bytes| format!(" at {}", binary(bytes))).unwrap_or_default();
+    format!("{}{size}{}", winner.name, winner.at_level())
 }
 
 fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> {
@@ -129,5 +156,5 @@ fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> 
     }
     let name = &result.variants.get(best)?.name;
     let bandwidth = cell.bandwidth(best, result.reading()).input;
-    Some(Winner { name, cell, latency_ns, bandwidth, equals, rivals, open })
+    Some(Winner { name, cell, level: None, latency_ns, bandwidth, equals, rivals, open })
 }

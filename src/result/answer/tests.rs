@@ -123,6 +123,10 @@ fn what_is_not_sure_says_what_would_settle_it() {
     listed.mode = LoadMode::Concurrency(Range { listed: vec![1, 2, 4], ..Range::with_step(1, Some(4), 1) });
     let found = answer(&listed, &[level(1, 130, 20), level(4, 228, 41)]);
     assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 8:256:*2"));
+    let mut close = level(4, 228, 49);
+    close.limit = close.limit.map(|check| LimitCheck { certain: false, ..check });
+    let problem = answer(&setup(true, 4), &[level(1, 130, 20), close]).missing.unwrap().problem;
+    assert_eq!(problem, "the interval of p99 at concurrency 4 contains the limit", "more load is no answer to that");
     listed.mode = LoadMode::RequestRate {
         range: Range::with_step(100.0, Some(500.0), 200.0),
         distribution: GapDistribution::Constant,
@@ -131,6 +135,21 @@ fn what_is_not_sure_says_what_would_settle_it() {
     assert!(found.missing.unwrap().command.unwrap().contains("--request-rate-range 700:0:200"));
     let none = answer(&setup(true, 4), &[level(4, 242, 76)]);
     assert!(none.words.starts_with("No load within p99 < 50 ms: 76 ms (68.4 to 83.6 ms) at concurrency 4"));
+}
+
+#[test]
+fn a_limit_that_so_few_requests_leave_open_takes_more_of_them() {
+    let mut setup = setup(true, 1);
+    setup.measurement.request_count = Some(40);
+    let mut few = LevelSummary { intervals: Vec::new(), ..level(1, 40, 20) };
+    few.limit = few.limit.map(|check| LimitCheck { certain: false, ..check });
+    let missing = answer(&setup, &[few.clone()]).missing.unwrap();
+    assert_eq!(missing.problem, "too little is known of p99 at concurrency 1 to tell its side of the limit");
+    let command = missing.command.unwrap();
+    assert!(command.ends_with("--concurrency-range 1 --request-count 80"), "{command}");
+    setup.mode = LoadMode::FixedSchedule;
+    let missing = answer(&setup, &[few]).missing.unwrap();
+    assert_eq!((missing.command, missing.seconds), (None, None), "it has the requests that it has");
 }
 
 #[test]
@@ -574,6 +593,27 @@ fn a_percentile_of_texts_that_is_their_slowest_is_not_sure() {
 }
 
 #[test]
+fn what_so_few_requests_came_to_is_not_sure() {
+    let mut setup = setup(false, 1);
+    setup.command_line = ["-m", "m", "--request-count", "50"].map(str::to_owned).to_vec();
+    setup.measurement.request_count = Some(50);
+    let timed =
+        |concurrency, rate, ms| LevelSummary { intervals: Vec::new(), limit: None, ..level(concurrency, rate, ms) };
+    let bare = |concurrency, rate| timed(concurrency, rate, 20);
+    let found = answer(&setup, &[bare(1, 50)]);
+    assert_eq!((found.words.as_str(), found.sure), ("50 infer/s at concurrency 1, p99 20 ms", Sureness::Undecided));
+    let missing = found.missing.unwrap();
+    assert_eq!(missing.problem, "50 requests do not tell how well p99 is known at concurrency 1; more may");
+    assert!(missing.command.unwrap().ends_with("-m m --concurrency-range 1 --request-count 500"));
+    let knee = answer(&setup, &[timed(1, 130, 10), timed(2, 140, 20), timed(3, 150, 30)]);
+    assert!(knee.words.starts_with("Knee: ") && knee.sure == Sureness::Undecided, "{knee:?}");
+    setup.mode = LoadMode::FixedSchedule;
+    let missing = answer(&setup, &[bare(1, 1)]).missing.unwrap();
+    assert_eq!(missing.problem, "1 request does not tell how well p99 is known at concurrency 1");
+    assert_eq!(missing.command, None, "it has the requests that it has");
+}
+
+#[test]
 fn two_results_are_answered_by_how_they_differ() {
     let result = |ms| plans::result(&setup(false, 1), &[level(1, 1_000 / ms, ms)]);
     let (old, new) = (result(20), result(40));
@@ -635,6 +675,24 @@ fn variants_are_answered_by_the_change_and_studies_by_the_fastest() {
 }
 
 #[test]
+fn a_study_is_answered_load_by_load_and_from_the_smallest_size_up() {
+    let ms = |size: u64, variant: usize| if (size > 64) == (variant == 1) { 1.0 } else { 2.0 };
+    let mut study = VariantsResult { matrix: Some("memory".to_owned()), ..variants(&[1 << 20, 64, 1024], ms) };
+    let found = answered(study.clone());
+    assert_eq!(found.words, "Fastest: old at 64 B (mean latency 1 ms); new from 1 KiB to 1 MiB");
+    assert_eq!(found.figures[0].subject, "old at 64 B");
+    // At another load the other way is the faster one.
+    let mut loaded = variants(&[1 << 20, 64, 1024], |size, variant| ms(size, 1 - variant)).cells;
+    loaded.iter_mut().for_each(|cell| cell.loads = vec![LevelLoad::Concurrency(4); 2]);
+    study.cells = study.cells.into_iter().zip(loaded).flat_map(|(one, four)| [one, four]).collect();
+    let found = answered(study);
+    let words = "Fastest: old at 64 B, concurrency 1 (mean latency 1 ms); new from 1 KiB to 1 MiB, concurrency 1; \
+        new at 64 B, concurrency 4 (mean latency 1 ms); old from 1 KiB to 1 MiB, concurrency 4";
+    assert_eq!(found.words, words);
+    assert_eq!(found.figures[1].subject, "old at 1 MiB, concurrency 4");
+}
+
+#[test]
 fn ways_that_are_as_fast_are_named_together_and_only_open_ones_need_more_rounds() {
     let study =
         |ms: fn(u64, usize) -> f64| VariantsResult { matrix: Some("memory".to_owned()), ..variants(&[64, 1024], ms) };
@@ -682,19 +740,53 @@ fn a_throughput_that_changed_alone_is_told_of_two_results_as_well() {
 }
 
 #[test]
-fn a_throughput_that_changed_alone_is_told_beside_the_latency() {
-    let mut found = variants(&[0], |_, _| 10.0);
-    let figure = crate::rounds::Figure::Client(Statistic::Throughput);
-    for round in &mut found.cells[0].rounds {
-        for (variant, turn) in round.units.iter_mut().flatten().enumerate() {
-            turn.values.push(Value { figure, value: if variant == 0 { 200.0 } else { 800.0 } });
-        }
-    }
-    let words = answered(found).words;
+fn failures_are_told_beside_the_latency() {
+    let failing = |failed: u64| {
+        let mut level = level(1, 100_000, 20);
+        (level.client.failed, level.client.requests) = (failed, 100_000 - failed);
+        plans::result(&setup(false, 1), &[level])
+    };
+    let (old, new) = (failing(0), failing(900));
+    let found = compared(&changes(&old, &new, 0.5), ["old", "new"], &new.setup).unwrap();
     assert!(
-        words.starts_with("new is as fast as old (mean latency ") && words.contains("with 300 % more throughput"),
-        "{words}"
+        found.words.starts_with("new is as fast as old (p99 ")
+            && found.words.ends_with(" %), with 0.9 % of requests failed instead of 0 %"),
+        "{}",
+        found.words
     );
+    let mut broken = variants(&[0], |_, _| 10.0);
+    for round in &mut broken.cells[0].rounds {
+        round.units.iter_mut().flatten().for_each(|unit| unit.requests = 1_000);
+        round.units[1].as_mut().unwrap().failed = 1_000;
+    }
+    let words = answered(broken).words;
+    assert!(words.ends_with(", with 50 % of requests failed instead of 0 %"), "{words}");
+}
+
+#[test]
+fn a_throughput_that_changed_otherwise_is_told_beside_the_latency() {
+    let words = |slower: f64, rates: [f64; 2]| {
+        let mut found = variants(&[0], |_, variant| 10.0 + slower * variant as f64);
+        let figure = crate::rounds::Figure::Client(Statistic::Throughput);
+        for round in &mut found.cells[0].rounds {
+            for (variant, turn) in round.units.iter_mut().flatten().enumerate() {
+                turn.values.push(Value { figure, value: rates[variant] });
+            }
+        }
+        answered(found).words
+    };
+    let alone = words(0.0, [200.0, 800.0]);
+    assert!(
+        alone.starts_with("new is as fast as old (mean latency ") && alone.contains("with 300 % more throughput"),
+        "{alone}"
+    );
+    let batch = words(5.0, [200.0, 800.0]);
+    assert!(
+        batch.starts_with("new is 50 % slower than old") && batch.contains("with 300 % more throughput"),
+        "{batch}"
+    );
+    let slow = words(5.0, [200.0, 100.0]);
+    assert!(slow.starts_with("new is 50 % slower than old") && !slow.contains("throughput"), "{slow}");
 }
 
 #[test]
@@ -819,6 +911,16 @@ fn a_gate_says_the_one_condition_that_decided() {
 }
 
 #[test]
+fn a_value_that_looks_like_its_bound_is_told_from_it() {
+    let mut result = plans::result(&setup(false, 1), &[level(4, 100, 20)]);
+    let interval = Some(Interval { low: 19_998_000.0, high: 20_100_000.0 });
+    let close = checked("p99<20ms", false, Judgement::Undecided);
+    result.requirements = vec![Checked { value: Some(20_004_000.0), bound: Some(2e7), interval, open: true, ..close }];
+    let words = result.answer().unwrap().gate.unwrap().words;
+    assert_eq!(words, "Undecided: p99<20ms at concurrency 4: 20.004 ms (19.998 to 20.1 ms)");
+}
+
+#[test]
 fn a_level_that_failed_says_why() {
     let mut failed = LevelSummary { ending: Ending::Failed, ..level(1, 100, 20) };
     failed.verdict = Verdict::Invalid(vec![InvalidReason::Errors(1, 101)]);
@@ -826,7 +928,7 @@ fn a_level_that_failed_says_why() {
     failed.client.errors = vec![(InferError::new("Internal", "no weights for this tenant"), 1)];
     let found = answer(&setup(false, 1), std::slice::from_ref(&failed));
     assert!(
-        found.words.starts_with("Failed: Internal: no weights for this tenant; before, 100 infer/s"),
+        found.words.starts_with("Failed: Internal: no weights for this tenant; before: 100 infer/s"),
         "{}",
         found.words
     );

@@ -26,12 +26,14 @@ pub(super) fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let (open, over): (Vec<&Named<'_>>, Vec<&Named<'_>>) = above.partition(|named| is_open(named.level));
     let is_most = !over.is_empty() || setup.mode.separate_levels() == Some(1);
     let answer = Answer::sure(Question::MostLoad, words(best, setup, &asked, is_most), figures(best, setup));
-    let answer = if is_most { unless_certain(answer, best, result) } else { answer };
+    // Whether the best is within the limit is as open as what is above it.
+    let is_close = best.level.limit.is_some_and(|check| !check.certain);
+    let answer = if is_most || is_close { unless_certain(answer, best, result) } else { answer };
     // What is above a load that is too much is too much as well.
     let undecided = open.into_iter().filter(|named| !over.iter().any(|other| is_more(named.level, other.level)));
     match undecided.min_by(|left, right| left.level.load.number().total_cmp(&right.level.load.number())) {
         Some(open) if answer.missing.is_none() => unless_wrong(answer, open, setup),
-        None if !is_most => answer.lacks(beyond(setup)),
+        None if !is_most && answer.missing.is_none() => answer.lacks(beyond(setup)),
         _ => answer,
     }
 }
@@ -142,14 +144,23 @@ pub(super) fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResu
     let times = ((half / gap.max(1.0)).powi(2) * MARGIN).clamp(LONGER.0, LONGER.1);
     let windows = named.level.windows.iter().map(|row| row.windows).sum::<usize>().max(3);
     let seconds = named.level.client.duration.as_secs_f64() * times;
-    let mut changed = vec![("--max-trials", format!("{:.0}", (windows as f64 * times).ceil()))];
+    let (flag, before) = match setup.measurement.request_count {
+        Some(requests) => ("--request-count", requests as f64),
+        None => ("--max-trials", windows as f64),
+    };
+    let mut changed = vec![(flag, format!("{:.0}", (before * times).ceil()))];
     if setup.measurement.level_time.is_some() {
         changed.push(("--max-level-time", format!("{:.0}s", (2.0 * seconds).ceil())));
     }
     if setup.mode.is_range() {
         changed.insert(0, (setup.mode.flag(), named.level.load.number().to_string()));
     }
-    let problem = format!("the interval of {} at {} contains the limit", title(setup), named.name);
-    let (command, seconds) = (Some(command(setup, &changed)), Some(seconds.ceil() as u64));
+    let problem = match found.and_then(|found| found.interval) {
+        Some(_) => format!("the interval of {} at {} contains the limit", title(setup), named.name),
+        None => format!("too little is known of {} at {} to tell its side of the limit", title(setup), named.name),
+    };
+    // Others have the requests that they have.
+    let command = setup.mode.has_windows().then(|| command(setup, &changed));
+    let seconds = command.is_some().then(|| seconds.ceil() as u64);
     answer.lacks(Missing { command, seconds, ..Missing::new(problem) })
 }

@@ -129,7 +129,8 @@ fn what_is_no_result_is_refused_by_name() {
     torn.truncate(torn.len() / 2);
     let cases = [("", "no result"), ("[]", "no result"), ("{\"schema\":1}", "no result"), (&torn, "no result")];
     let later = later.to_string();
-    for (text, word) in cases.into_iter().chain([(later.as_str(), "version 99")]) {
+    let others = [(later.as_str(), "version 99"), ("{\"schema\":2,\"candidates\":[]}", "result of a search (tune)")];
+    for (text, word) in cases.into_iter().chain(others) {
         std::fs::write(&path, text).unwrap();
         let error = RunResult::read(&path).unwrap_err().to_string();
         assert!(error.contains("r.json") && error.contains(word) && error.contains("--summary-file"), "{error}");

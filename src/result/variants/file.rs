@@ -69,7 +69,12 @@ impl VariantsResult {
         let bandwidth = cell.bandwidth(variant, reading);
         let bytes = [("input_bandwidth", bandwidth.input), ("output_bandwidth", bandwidth.output)];
         let bytes = bytes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Figure::of_all(cell.units(variant)).into_iter().filter_map(figure_value).chain(bytes).collect()
+        // Those that only requirements are about.
+        let named: BTreeSet<&str> =
+            cell.units(variant).flat_map(|unit| &unit.named).map(|named| named.key.as_str()).collect();
+        let named = named.into_iter().filter_map(|key| Some((key.to_owned(), cell.named(variant, key, reading)?)));
+        let measured = Figure::of_all(cell.units(variant)).into_iter().filter_map(figure_value);
+        named.chain(measured).chain(bytes).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Figures of the catalogue that requirements are about, and shares, over the rounds of a cell.
 
-use super::{Cell, Logs};
+use super::{Cell, Logs, Reading};
 use crate::rounds::Unit;
 use crate::stats::{Clustered, Part, Proportion, as_one};
 
@@ -24,6 +24,19 @@ impl Cell {
             let sides = reference.filter(|value| *value > 0.0).zip(other);
             Some(sides.map(|(reference, other)| (other / reference).max(NOTHING).ln()))
         })
+    }
+
+    /// A figure of the catalogue that requirements are about, over the rounds that count: a share of all their requests, of anything
+    /// else the geometric mean.
+    pub fn named(&self, variant: usize, key: &str, reading: Reading) -> Option<f64> {
+        let has_cases = |unit: &Unit| unit.named(key).is_some_and(|named| named.of.is_some());
+        if self.units(variant).any(has_cases) {
+            let share = self.share_of(variant, |unit| unit.share(key)).proportion;
+            return (share.all > 0).then(|| share.share());
+        }
+        let is_none = |unit: &Unit| unit.named(key).is_some_and(|named| named.value == Some(0.0));
+        let middle = self.named_values(variant, key, 0.0).complete(reading)?.middle()?;
+        Some(if self.units(variant).any(is_none) { 0.0 } else { middle })
     }
 
     /// Whether the rounds that count tell that a variant does not have a figure of the catalogue. Those that were not asked for it,

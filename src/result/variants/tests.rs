@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::simulation::{MEAN, ORDER, QUIET, World, cell, of_two, run, unit};
 use super::*;
-use crate::rounds::Value;
+use crate::rounds::{NamedValue, Value};
 use crate::terms::{Order, Statistic};
 
 const READING: Reading =
@@ -208,4 +208,25 @@ fn starts_widen_what_differs_between_them() {
     let found = compare(&all, 1, READING, MEAN).figures[0];
     let interval = found.interval.unwrap();
     assert!(interval.low < 0.5 && interval.high > 2.0 && found.restart_share.unwrap() > 0.9, "{found:?}");
+}
+
+#[test]
+fn figures_that_only_requirements_are_about_are_in_the_file_and_its_catalogue() {
+    let mut cell = run(World { rounds: 6, ..QUIET }, 1);
+    for (number, unit) in cell.rounds.iter_mut().flat_map(|round| &mut round.units).flatten().enumerate() {
+        let named = |key: &str, value, of| NamedValue { key: key.to_owned(), value: Some(value), of, absent: false };
+        let good = if number % 4 < 2 { 1.0 } else { 0.5 };
+        let cached = if number < 2 { 0.0 } else { 0.5 };
+        unit.named = vec![
+            named("ttft_p99", 2e6, None),
+            named("goodput_share", good, Some(100)),
+            named("cache_hit_rate", cached, None),
+        ];
+    }
+    let result = of_two(cell, None);
+    let figures = result.figures(&result.cells[0], 1);
+    assert!((figures["ttft_p99"] / 2e6 - 1.0).abs() < 1e-9 && figures.contains_key("avg"), "{figures:?}");
+    assert_eq!((figures["goodput_share"], figures["cache_hit_rate"]), (0.75, 0.0));
+    let reported: Vec<String> = result.reported().into_iter().map(|figure| figure.key()).collect();
+    assert!(["ttft_p99", "goodput_share", "cache_hit_rate"].iter().all(|key| reported.iter().any(|name| name == key)));
 }
