@@ -73,7 +73,10 @@ impl Counted {
             return None;
         }
         let (delta, completed) = (&server.delta, client.completed());
-        let counted = match delta.success.count.saturating_add(delta.fail.count) {
+        let fail = delta.fail.count;
+        // A request that fails in a step of an ensemble is counted there, and for the ensemble: twice.
+        let failed = if server.composing.is_empty() { fail } else { fail.min(client.failed).max(fail.div_ceil(2)) };
+        let counted = match delta.success.count.saturating_add(failed) {
             // Some servers count nothing but inferences.
             0 => delta.inferences / client.batch_size.max(1),
             requests => requests,
@@ -320,17 +323,33 @@ mod tests {
     }
 
     fn says(counted: &Counted, client: &ClientSummary, success: u64, fail: u64) -> bool {
+        counted.remark(client, &server(success, fail)).is_some()
+    }
+
+    fn server(success: u64, fail: u64) -> ServerSummary {
         let at = |count| CountedTime { count, ns: 0 };
-        let delta = ModelStatistics { success: at(success), fail: at(fail), ..ModelStatistics::default() };
-        let server = ServerSummary {
+        ServerSummary {
             name: "m".to_owned(),
             version: "1".to_owned(),
-            delta,
+            delta: ModelStatistics { success: at(success), fail: at(fail), ..ModelStatistics::default() },
             cached: false,
             several_versions: false,
             composing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_ensemble_counts_a_failed_step_twice() {
+        let client = ClientSummary { failed: 800, ..sample::client(1600, 1_000_000) };
+        let counted = Counted { delta: StatisticsSnapshot::default(), other_span: None, off: Duration::from_millis(5) };
+        let remark = |fail: u64, composing: Vec<ServerSummary>| {
+            let ensemble = ServerSummary { composing, ..server(1600, fail) };
+            counted.remark(&client, &ensemble).is_some()
         };
-        counted.remark(client, &server).is_some()
+        let step = || vec![server(1600, 800)];
+        assert!(!remark(1600, step()) && !remark(800, step()), "its own requests");
+        assert!(remark(3000, step()), "another's as well");
+        assert!(remark(1600, Vec::new()), "a model that calls no other counts once");
     }
 
     #[test]

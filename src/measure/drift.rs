@@ -13,6 +13,8 @@ const STRETCHES: usize = 12;
 const FEWEST: usize = 6;
 /// Of a single stretch before a step nobody knows how much it varies: both sides are as many times as far apart as the other is wide.
 const ALONE: f64 = 2.0;
+/// What rose from nothing is said to have risen so many times: files have no infinite numbers.
+const MOST_RISE: f64 = 1000.0;
 /// What changes this much less in the last windows than over the whole level has come to rest, or nearly.
 const STILL: f64 = 1.0 / 3.0;
 /// The order of stretches without drift is this many standard deviations from none in one case of a thousand. It is looked
@@ -27,7 +29,7 @@ pub(super) fn drift(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Opti
         return None;
     }
     let Ends { first, last } = Ends::of(&figures);
-    let apart = if first > 0.0 { last / first - 1.0 } else { f64::INFINITY };
+    let apart = last / first.max(last / MOST_RISE) - 1.0;
     (apart > allowed || apart < -allowed / (1.0 + allowed)).then_some(apart)
 }
 
@@ -206,6 +208,8 @@ mod tests {
         assert!((found - 0.3).abs() < 0.1, "{found}");
         assert!(drift(Statistic::Throughput, &blocks(|number| 2_000 - 20 * number), 0.1).unwrap() < -0.2);
         assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + number), 0.1), None, "little");
+        let from_nothing = drift(Statistic::Throughput, &blocks(|number| number.saturating_sub(20) * 10), 0.1);
+        assert_eq!(from_nothing, Some(MOST_RISE - 1.0), "no infinite number");
         assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + 500 * (number / 8 % 2)), 0.1), None);
         assert_eq!(drift(Statistic::MeanLatency, &blocks(|number| 1_000 + 10 * number), 0.1), None);
     }

@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(complains(|level, _| level.ending = Ending::Unstable), ["unstable"]);
         assert_eq!(complains(|level, _| level.load = LevelLoad::RequestRate(810.0)), ["rate_not_reached"]);
         assert_eq!(complains(|level, _| open_of(level).completed_rate = 780.0), ["overloaded"]);
-        assert_eq!(complains(|level, _| level.client.delayed = 81), ["issuers_late"]);
+        assert_eq!(complains(|level, _| level.client.delayed = 107), ["issuers_late"]);
         assert_eq!(complains(|_, evidence| evidence.held_back = 1), ["held_back"]);
         assert_eq!(complains(|_, evidence| evidence.still = Duration::from_secs(2)), ["stood_still"]);
         assert_eq!(complains(|_, evidence| evidence.outstanding = Some((5.0, 5000))), ["littles_law"]);
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn allowances_hold() {
         assert!(complains(|level, evidence| (level.client.failed, evidence.max_errors) = (80, 0.01)).is_empty());
-        assert!(complains(|level, _| level.client.delayed = 80).is_empty());
+        assert!(complains(|level, _| level.client.delayed = 106).is_empty());
         // Others take processors: a quarter of the requests may be late.
         let beside_others = |level: &mut LevelSummary, evidence: &mut Evidence, delayed| {
             (level.client.delayed, evidence.beside_others) = (delayed, true);

@@ -12,6 +12,7 @@ use crate::measurement::Outlook;
 use crate::result::summary::{ClientSummary, Distribution, Ending};
 use crate::slicer::Slicer;
 use crate::stall::{LONGEST_SILENCE, say_given_up};
+use crate::stdio::note;
 use crate::waiting::{GRACE, Sampled, Sampler, try_wait};
 
 /// After the whole time so far over this a load is looked at again.
@@ -36,7 +37,11 @@ impl Trials<'_> {
             let is_over = self.running.is_finished() || self.is_interrupted();
             let sample = self.look(start)?;
             let outlook = Outlook::planned(self.run.requests);
-            if self.measurement.fails_too_often(&self.run.recorder, start, outlook) || is_over {
+            let fails = self.measurement.fails_too_often(&self.run.recorder, start, outlook);
+            if fails && !is_over && !self.measurement.breaker.is_open() {
+                self.say_it_fails();
+            }
+            if fails || is_over {
                 return Ok(ControlFlow::Break(()));
             }
             if sample.silence >= LONGEST_SILENCE {
@@ -63,5 +68,16 @@ impl Trials<'_> {
         let (window, disturbance) = self.cut(TimeSpan { start, end }, Stamp::NEVER, complete);
         self.boundaries.push(end);
         self.whole(window, disturbance)
+    }
+
+    /// Why fewer requests are sent than were asked for.
+    fn say_it_fails(&self) {
+        let completed = self.run.recorder.completed();
+        let planned = self.run.requests.map(|requests| format!(" of {requests}")).unwrap_or_default();
+        note!(
+            "{} of {} requests failed, more than --max-errors allows: no more{planned} are sent",
+            completed.failed,
+            completed.all()
+        );
     }
 }
