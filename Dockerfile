@@ -23,7 +23,7 @@ RUN cargo build --profile dist --locked -p triton-bench \
 
 FROM ${TRITON_IMAGE}
 COPY --from=build /out/ /usr/local/
-# The image's C library is older than the build image's: fail here, not at the user's, if that ever matters.
+# The C library of some images is older than the build image's: fail here, not at the user's, if that ever matters.
 RUN triton-bench --version && perf_analyzer --version
 # Measuring needs no privileges. 1000 is triton-server in the official image.
 USER 1000

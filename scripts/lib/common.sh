@@ -6,9 +6,8 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Where cargo puts what it builds; used by the scripts that source this file.
 # shellcheck disable=SC2034
 TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
-
-# Places for tests, four for each processor; .config/nextest.toml says which tests take more than one.
-export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((4 * $(nproc)))}
+# Cargo is started in the checkout, and scripts anywhere.
+[[ $TARGET_DIR == /* ]] || TARGET_DIR=$ROOT/$TARGET_DIR
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 
@@ -18,6 +17,11 @@ die() {
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+[[ $(uname -s) == Linux ]] || die "this is for Linux, not for $(uname -s): run it on a Linux machine, or in a container (docs/install.md)"
+
+# Places for tests, four for each processor; .config/nextest.toml says which tests take more than one.
+export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((4 * $(nproc)))}
 
 # retry COUNT COMMAND...: runs the command up to COUNT times, waiting 2, 4, 6... seconds in between.
 retry() {

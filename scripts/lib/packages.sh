@@ -70,6 +70,20 @@ missing_shells() {
 # What the GPU checks are packed with.
 missing_xz() { have xz || echo xz-utils; }
 
+# python_having_pip: prints a Python 3 whose pip works, which downloads wheels.
+python_having_pip() {
+    local python
+    for python in python3 "$SYSTEM_PYTHON"; do
+        if have "$python" && "$python" -m pip --version >/dev/null 2>&1; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
+}
+
+missing_pip() { python_having_pip >/dev/null || echo python3 python3-pip; }
+
 missing_valgrind() { have valgrind || echo valgrind; }
 
 # The python backend needs the system's interpreter, its shared library and numpy.
@@ -116,7 +130,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, shells, xz, valgrind, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, shells, xz, pip, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do
@@ -125,11 +139,22 @@ require() {
     install_packages "${packages[@]}"
 }
 
+# is_new_enough VERSION: is the cargo of PATH at least that? rustup's may be there without any version behind it.
+is_new_enough() {
+    local found
+    found=$(cd "$ROOT" && cargo --version 2>/dev/null | cut -d' ' -f2) || return 1
+    printf '%s\n' "$1" "$found" | sort -V -C
+}
+
 require_rust() {
-    have cargo && return 0
-    # A fresh rustup installation is on PATH only in new shells.
-    [[ -x ${CARGO_HOME:-$HOME/.cargo}/bin/cargo ]] && export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH" && return
-    die "cargo is not in PATH; install Rust 1.95 or newer (rustup is the usual way) and run again"
+    local wanted home=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" 2>/dev/null || true)
+    is_new_enough "$wanted" && return
+    # A fresh rustup installation is on PATH only in new shells; elsewhere it may come after a distribution's older cargo.
+    [[ ! -x $home/cargo ]] || export PATH=$home:$PATH
+    is_new_enough "$wanted" && return
+    have cargo || die "cargo is not in PATH; install Rust $wanted or newer (rustup is the usual way) and run again"
+    die "$(cargo --version 2>&1 | sed -n 1p); Rust $wanted or newer is needed: run 'rustup update stable && rustup default stable' (install rustup where this is a distribution's package), and run again"
 }
 
 # What every cargo command in this project needs.

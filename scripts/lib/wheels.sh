@@ -4,13 +4,7 @@
 
 # Prints a Python 3 whose pip works; installs Debian's pip when there is none.
 python_with_pip() {
-    local python
-    for python in python3 "$SYSTEM_PYTHON"; do
-        if have "$python" && "$python" -m pip --version >/dev/null 2>&1; then
-            echo "$python"
-            return
-        fi
-    done
+    python_having_pip && return
     install_packages python3 python3-pip
     "$SYSTEM_PYTHON" -m pip --version >/dev/null 2>&1 || die "$SYSTEM_PYTHON has no pip; install python3-pip and run again"
     echo "$SYSTEM_PYTHON"

@@ -170,9 +170,12 @@ fn figures_are_those_of_the_level_and_the_percentile_that_are_shown() {
         format!("Request concurrency: {load}\n  p90 latency: {p90}\n  p99 latency: {p99}\n  Verdict: valid{remark}\n")
     };
     let busy = ", while other processes used 43% of the processors";
-    let today = block(1, [11, 12], busy) + &block(4, [41, 42], busy);
+    let last = "Concurrency: 4, throughput: 42 infer/sec, latency 42 usec";
+    let remark = " [while other processes used 43% of the processors]\n";
+    let today = block(1, [11, 12], busy) + &block(4, [41, 42], busy) + last + remark;
     let shown = |figure: u32| {
-        let lines = format!("Request concurrency: 4\n  p99 latency: {figure} usec\n  Verdict: valid\n");
+        let last = last.replace("42", &figure.to_string());
+        let lines = format!("Request concurrency: 4\n  p99 latency: {figure} usec\n  Verdict: valid\n{last}\n");
         format!("```\n$ triton-bench -m mlp\n...\n{lines}```\n")
     };
     let (whole, page, message) = refreshed(&shown(7), &today, &[]);

@@ -21,6 +21,7 @@ mod init;
 mod interrupts;
 mod line_service;
 mod many_steps;
+mod odd_machines;
 mod openai;
 mod other_servers;
 mod otlp;
