@@ -34,12 +34,17 @@ async def serve(address, ports):
     await server.serve_forever()
 
 
+def be_between(address, ports):
+    """What the process of the network does."""
+    asyncio.run(serve(address, ports))
+
+
 @contextlib.contextmanager
 def far_away(url):
     """The address, HOST:PORT, under which the server at that one is behind such a network."""
     host, port = url.rsplit(":", 1)
     ports = multiprocessing.Queue()
-    process = multiprocessing.Process(target=lambda: asyncio.run(serve((host, int(port)), ports)), daemon=True)
+    process = multiprocessing.Process(target=be_between, args=((host, int(port)), ports), daemon=True)
     process.start()
     try:
         yield f"127.0.0.1:{ports.get(timeout=10)}"

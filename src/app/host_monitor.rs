@@ -21,7 +21,7 @@ fn server(plan: &Plan) -> Server {
         let port = plan.target.service.port(&connection.protocol);
         let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
         match listener::locate(&endpoint.host) {
-            Place::Here => Server::ListensOn(endpoint.port),
+            Place::Here => Server::ListensOn { port: endpoint.port, is_triton: plan.target.service.is_triton() },
             Place::Elsewhere => Server::NotAmongOthers,
             Place::Unknown => Server::OutOfSight,
         }

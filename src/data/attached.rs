@@ -4,6 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+/// As much of a value as a message has room for.
+const MOST_SHOWN: usize = 80;
+
 /// What is attached to a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Medium {
@@ -84,6 +87,8 @@ pub(super) fn is_url(name: &str) -> bool {
 }
 
 fn unusable(medium: Medium, value: &Value) -> String {
+    // It may be a whole sound.
+    let value: String = value.to_string().chars().take(MOST_SHOWN).collect();
     format!("its {} is {value}: write a URL or the path of a file as a string, or a list of these", medium.word())
 }
 
@@ -101,9 +106,9 @@ fn part(medium: Medium, name: &str) -> Result<Value, String> {
     if let (Medium::Sound, Some((format @ ("wav" | "mp3"), data))) = (medium, name.split_once(',')) {
         return Ok(sound(format, data));
     }
-    let word = medium.word();
+    let (word, shown) = (medium.word(), name.chars().take(MOST_SHOWN).collect::<String>());
     let bytes = std::fs::read(name).map_err(|error| {
-        format!("its {word} '{name}' cannot be read: {error}; write a URL, a data URL or the path of a file")
+        format!("its {word} '{shown}' cannot be read: {error}; write a URL, a data URL or the path of a file")
     })?;
     let format = medium
         .format_of(&bytes)

@@ -142,9 +142,13 @@ pub fn read(wanted: &Wanted<'_>) -> Result<Found> {
                 return Ok(found);
             }
             total += 1;
-            found.without_pictures += usize::from(!wanted.takes_pictures() && has_pictures(&value));
+            let is_bare =
+                has_pictures(&value) && (!wanted.takes_pictures() || pictures(&value).is_some_and(are_elsewhere));
             match wanted.entry(&value).map_err(|rule| failed(format!("entry {total}: {rule}")))? {
-                Judged::Taken(entry) => found.entries.push(entry),
+                Judged::Taken(entry) => {
+                    found.without_pictures += usize::from(is_bare);
+                    found.entries.push(entry);
+                }
                 Judged::Beyond => {}
                 Judged::Unknown => found.unknown += 1,
             }
@@ -167,7 +171,7 @@ impl Wanted<'_> {
     fn entry(&self, value: &Value) -> Result<Judged, String> {
         if let Some(turns) = TURNS.iter().find_map(|key| value.get(key)?.as_array()) {
             let turns: Vec<Turn> = turns.iter().filter_map(turn).collect();
-            let pictures = pictures(value).filter(|_| self.takes_pictures());
+            let pictures = pictures(value).filter(|pictures| self.takes_pictures() && !are_elsewhere(pictures));
             let parts = pictures.map_or(Ok(Vec::new()), |pictures| attached::parts(Medium::Picture, pictures))?;
             return Ok(match parts.is_empty() {
                 true => self.of_turns(&turns),
@@ -199,10 +203,15 @@ impl Wanted<'_> {
     /// Its first turn is the prompt, and bounds are for that and its answer. Chats are sent as they are.
     fn of_turns(&self, turns: &[Turn]) -> Judged {
         let begin = turns.iter().position(|turn| turn.role != "system").unwrap_or(0);
-        let [asked, answered, ..] = &turns[begin..] else { return Judged::Beyond };
+        let (asked, answered) = match &turns[begin..] {
+            [asked, answered, ..] => (asked, Some(answered.text.as_str())),
+            // What is asked after what the system says needs no answer to be a chat.
+            [asked] if begin > 0 => (asked, None),
+            _ => return Judged::Beyond,
+        };
         let system: Vec<&str> = turns[..begin].iter().map(|turn| turn.text.as_str()).collect();
         let system = Some(system.join("\n\n")).filter(|text| !text.is_empty());
-        let pair = || self.pair(system, &asked.text, Some(&answered.text));
+        let pair = || self.pair(system, &asked.text, answered);
         if !self.form.holds_messages() {
             return pair();
         }
@@ -253,6 +262,15 @@ impl Wanted<'_> {
     fn count(&self, text: &str) -> u64 {
         let words = || text.split_whitespace().count() as u64;
         self.tokenizer.and_then(|tokenizer| tokenizer.count(text)).unwrap_or_else(words)
+    }
+}
+
+/// Whether pictures are files that are not here, as LLaVA's, which are downloaded apart.
+fn are_elsewhere(pictures: &Value) -> bool {
+    match pictures {
+        Value::String(name) => !attached::is_url(name) && !Path::new(name).is_file(),
+        Value::Array(all) => all.iter().any(are_elsewhere),
+        _ => false,
     }
 }
 
@@ -333,7 +351,7 @@ fn values(path: &Path) -> std::result::Result<Vec<Value>, String> {
     }
     let broken = |error: serde_json::Error| format!("'{}' is no JSON: {error}", path.display());
     let text = plain_text(&bytes).map_err(|rule| format!("'{}': {rule}", path.display()))?;
-    if path.extension().is_some_and(|end| end == "txt" || end == "text") {
+    if path.extension().is_some_and(|end| end == "txt" || end == "text") && !begins_with_an_object(text) {
         let text = std::str::from_utf8(text).map_err(|error| format!("'{}' is not UTF-8: {error}", path.display()))?;
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         return Ok(lines.map(|line| json!({ "prompt": line })).collect());
@@ -343,6 +361,14 @@ fn values(path: &Path) -> std::result::Result<Vec<Value>, String> {
         return serde_json::from_slice(text).map_err(broken);
     }
     serde_json::Deserializer::from_slice(text).into_iter().collect::<std::result::Result<_, _>>().map_err(broken)
+}
+
+/// Whether a text is JSON with an object, or a list of them, at its beginning.
+fn begins_with_an_object(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let text = text.strip_prefix(b"[").unwrap_or(text);
+    let first = serde_json::Deserializer::from_slice(text).into_iter::<Value>().next();
+    first.is_some_and(|value| value.is_ok_and(|value| value.is_object()))
 }
 
 #[cfg(test)]
@@ -451,6 +477,9 @@ mod tests {
         let tuning = r#"{"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "why is it?"},
             {"role": "assistant", "content": "so"}]}"#;
         assert_eq!(prompts(tuning), prompt("be brief\n\nwhy is it?", Some(1)), "what the system says is no question");
+        let asked = r#"{"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "why?"}]}"#;
+        assert_eq!(entries(asked, PromptForm::Messages, None).unwrap().len(), 1);
+        assert_eq!(prompts(asked), prompt("be brief\n\nwhy?", None));
     }
 
     #[test]

@@ -197,12 +197,14 @@ impl Lines {
 
     /// Whether an object is a body of the endpoint, as far as can be told.
     fn is_whole(&self, line: &Members) -> bool {
-        if line.has("messages") || line.has("input") {
+        // Tables have every column in every line.
+        let has = |name: &str| line.get(name).is_some_and(|value| value != "null");
+        if has("messages") || has("input") {
             return true;
         }
         let is_text = line.has_text("prompt");
         let is_more = || has_more(line) || is_recorded(line);
-        match (line.has("prompt"), self.form) {
+        match (has("prompt"), self.form) {
             // Triton's generate endpoint takes it by this name.
             (false, form) => form == PromptForm::Unknown && line.has_text("text_input") && !line.has_text("text"),
             (true, PromptForm::Prompt) if is_text => {
@@ -262,9 +264,18 @@ impl Lines {
             PromptForm::AnthropicMessages => body.add("system", &system.into()),
             PromptForm::Responses => body.add("instructions", &system.into()),
             PromptForm::Input => drop(self.left_out.insert("system_prompt".to_owned())),
-            PromptForm::Prompt if is_first => {
-                let prompt = body.string("prompt").unwrap_or_default();
-                body.set("prompt", &format!("{system} {prompt}").into());
+            // An endpoint of unknown form may take a prompt, too.
+            PromptForm::Prompt | PromptForm::Unknown if is_first && body.has("prompt") && !body.has("messages") => {
+                let after = |prompt: &str| Value::from(format!("{system} {prompt}"));
+                match body.get("prompt").and_then(|prompt| from_str::<Value>(prompt).ok()) {
+                    Some(Value::String(prompt)) => body.set("prompt", &after(&prompt)),
+                    Some(Value::Array(all)) if all.iter().all(Value::is_string) => {
+                        let all: Vec<Value> = all.iter().filter_map(Value::as_str).map(after).collect();
+                        body.set("prompt", &all.into());
+                    }
+                    // No words go before tokens.
+                    _ => drop(self.left_out.insert("system_prompt".to_owned())),
+                }
             }
             PromptForm::Messages | PromptForm::Unknown if is_first => {
                 let messages = body.get("messages").and_then(|list| from_str::<Vec<Value>>(list).ok());
@@ -546,6 +557,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_system_says_goes_before_each_text_and_before_no_tokens() {
+        let sent = |form: PromptForm, value: Value| {
+            let mut lines = Lines::new(form);
+            let Entry::Body(body) = lines.entry(line(&value)).unwrap() else { panic!("a text") };
+            (from_slice::<Value>(&body.text()).unwrap(), lines.warnings().len())
+        };
+        let several = json!({"texts": ["a", "b"], "system_prompt": "s"});
+        assert_eq!(sent(PromptForm::Prompt, several), (json!({"prompt": ["s a", "s b"]}), 0));
+        let nulls = json!({"messages": null, "text": "hi", "system_prompt": null});
+        assert_eq!(sent(PromptForm::Prompt, nulls).0["prompt"], "hi");
+    }
+
+    #[test]
     fn what_a_recording_says_of_a_body_is_no_field_of_it() {
         let messages = json!([{"role": "user", "content": "hi"}]);
         let mut lines = Lines::new(PromptForm::Messages);
@@ -559,6 +583,8 @@ mod tests {
         assert_eq!(sent(recorded), wanted);
         let limited = json!({"messages": messages, "max_tokens": 9, "output_length": 4});
         assert_eq!(sent(limited), json!({"messages": messages, "max_tokens": 9}));
+        let open = json!({"messages": messages, "max_tokens": null, "output_length": 4});
+        assert_eq!(sent(open), json!({"messages": messages, "max_tokens": 4}));
         let whole = json!({"messages": messages, "session_id": "a", "id": 4, "extra": 5});
         assert_eq!(sent(whole.clone()), whole, "nothing tells that it was recorded");
         let payload = json!({"payload": {"messages": messages, "max_tokens": 50}, "timestamp": 5});

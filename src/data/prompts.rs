@@ -104,7 +104,10 @@ fn add_dataset(
     }
     let notes = [
         (found.unknown, "entries of no known form are left out (docs/services.md)"),
-        (found.without_pictures, "entries with pictures are sent without them, which only the messages of chats hold"),
+        (
+            found.without_pictures,
+            "entries with pictures are sent without them: only the messages of chats hold them, and files must be there",
+        ),
     ];
     let notes = notes.into_iter().filter(|(count, _)| *count > 0);
     Ok(notes.map(|(count, note)| format!("--prompt-tokens dataset: {note}: {count}")).collect())

@@ -18,7 +18,7 @@ impl Shapes {
     /// Applies `--shape`; the last one of a name wins.
     ///
     /// # Errors
-    /// If a shape does not fit the model's free dimensions.
+    /// If a name is not an input, or a shape does not fit the model's free dimensions.
     pub(crate) fn new(model: &ModelSpec, overrides: &[(String, Vec<i64>)]) -> Result<Self> {
         let mut shapes = Self {
             inputs: model.inputs.iter().map(|input| input.shape.as_slice().into()).collect(),
@@ -26,15 +26,13 @@ impl Shapes {
         };
         for (name, shape) in overrides {
             let index = model.inputs.iter().position(|input| &input.name == name);
-            // One command is used for several models, as by Model Analyzer. An input of this model that lacks its shape is refused.
             let Some(index) = index else {
                 let names: Vec<_> = model.inputs.iter().map(|input| input.name.as_str()).collect();
-                shapes.warnings.push(format!(
-                    "--shape {name} has no effect: model '{}' has no input of this name; its inputs are {}",
+                return Err(Error::input(format!(
+                    "--shape {name}: model '{}' has no input of this name; its inputs are {}",
                     model.id,
                     names.join(", ")
-                ));
-                continue;
+                )));
             };
             shapes.apply(index, &model.inputs[index], shape, model)?;
         }

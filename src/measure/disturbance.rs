@@ -82,10 +82,14 @@ impl<'a> Sentry<'a> {
     }
 }
 
-/// How long our threads waited for a processor, of the time between two readings.
+/// How long our threads waited for a processor while other processes ran, the server's among them, of the time between two readings.
 fn waiting(before: &Reading, after: &Reading) -> f64 {
     let waited = Duration::from_nanos(threads::since(&after.waits, &before.waits).waited_ns);
-    waited.as_secs_f64() / (after.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE)
+    let rows = after.processors.iter();
+    let ran: Duration = rows.filter_map(|(number, now)| Some(now.since(before.processors.get(number)?).busy)).sum();
+    // They wait for each other, too.
+    let foreign = ran.saturating_sub(after.own.saturating_sub(before.own));
+    waited.min(foreign).as_secs_f64() / (after.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 /// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of
@@ -195,7 +199,8 @@ pub(crate) mod sample {
                 *stopped += at - last;
             }
             let (processors, busy, waits) = Default::default();
-            Reading { at, processors, busy, beside: Duration::ZERO, waits, throttled: Some(*stopped), khz: None }
+            let none = Duration::ZERO;
+            Reading { at, processors, busy, own: none, beside: none, waits, throttled: Some(*stopped), khz: None }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::full_level_name;
-use crate::number::significant;
+use crate::number::{plain, significant};
 use crate::result::Unit;
 use crate::result::compare::{Change, ErrorsChange, LevelChange, reach};
 use crate::stats::Interval;
@@ -57,9 +57,14 @@ fn errors_row(errors: &ErrorsChange) -> String {
     let values = format!("{first} -> {second} %");
     let interval = errors.interval.map_or_else(
         || "[not known]".to_owned(),
-        |Interval { low, high }| format!("[{:+.1}, {:+.1}] points", 100.0 * low, 100.0 * high),
+        |Interval { low, high }| format!("[{}, {}] points", signed_points(low), signed_points(high)),
     );
     format!("  {:<10} {values:<34} {:>8} {interval:<18} {}\n", "errors", "", errors.verdict)
+}
+
+/// A difference of shares, with as many digits as tell a small one from none: `+0.017`.
+fn signed_points(share: f64) -> String {
+    format!("{}{}", if share < 0.0 { "" } else { "+" }, plain(100.0 * share))
 }
 
 #[cfg(test)]
@@ -71,6 +76,17 @@ mod tests {
     use crate::result::outcome::Outcome;
     use crate::result::summary::LevelLoad;
     use crate::terms::Statistic;
+
+    #[test]
+    fn a_few_failed_requests_of_many_are_told_from_none() {
+        let row = errors_row(&ErrorsChange {
+            reference: 0.0,
+            value: 2e-4,
+            interval: Some(Interval { low: 1.7e-4, high: 2.3e-4 }),
+            verdict: Direction::Worse,
+        });
+        assert!(row.contains("0 -> 0.02 %") && row.contains("[+0.017, +0.023] points"), "{row}");
+    }
 
     #[test]
     fn each_figure_has_its_row() {

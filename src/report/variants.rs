@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use crate::level_name;
 use crate::lines::wrapped;
-use crate::number::{binary, significant};
+use crate::number::{binary, plain, significant};
 use crate::result::compare::Direction;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, ErrorsChange, FigureChange, VariantsResult};
@@ -128,17 +128,31 @@ fn errors(comparison: &Comparison) -> String {
     wrapped(&format!("  errors: {first} and {second}, 95% interval of the difference {interval}: {}", errors.verdict))
 }
 
+/// The least percentage that two digits show.
+const LEAST_SHOWN: f64 = 0.01;
+
 /// A share of requests that failed.
 pub fn share(share: f64) -> String {
-    format!("{:.2}%", 100.0 * share)
+    let percent = 100.0 * share;
+    if percent > 0.0 && percent < LEAST_SHOWN { format!("{}%", plain(percent)) } else { format!("{percent:.2}%") }
 }
 
 /// The interval of a difference of shares.
 pub fn points(errors: &ErrorsChange) -> String {
     errors.interval.map_or_else(
         || "not known".to_owned(),
-        |interval| format!("{:+.2} to {:+.2} points", 100.0 * interval.low, 100.0 * interval.high),
+        |interval| format!("{} to {} points", signed(100.0 * interval.low), signed(100.0 * interval.high)),
     )
+}
+
+/// With more digits where two would show none of it.
+fn signed(points: f64) -> String {
+    let sign = if points > 0.0 { "+" } else { "" };
+    if points != 0.0 && points.abs() < LEAST_SHOWN {
+        format!("{sign}{}", plain(points))
+    } else {
+        format!("{points:+.2}")
+    }
 }
 
 /// At how many starts of the servers a cell was measured, if at several.

@@ -146,7 +146,7 @@ fn unequal<const N: usize>(first: [(&str, String); N], second: [(&str, String); 
 }
 
 /// Flags that say what is done with a result, and nothing of what was measured.
-const OF_REPORTS: [&str; 10] = [
+const OF_REPORTS: [&str; 11] = [
     "--baseline",
     "--gate-time",
     "--live",
@@ -156,6 +156,7 @@ const OF_REPORTS: [&str; 10] = [
     "--report-prefix",
     "--require",
     "--undecided",
+    "--verbose-csv",
     "-v",
 ];
 

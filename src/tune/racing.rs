@@ -19,7 +19,7 @@ const DOUBLINGS: usize = 2;
 pub(super) const CONFIDENCE: f64 = 0.90;
 /// A candidate is given up if it is behind by more than the doubt, plus this many standard errors.
 const FAR: f64 = 3.0;
-/// Why an unmeasured candidate is dropped.
+
 impl Planner {
     /// Measures the present configuration, which shows how long a trial takes.
     pub(super) fn measure_base(&mut self) {

@@ -71,3 +71,13 @@ fn scripts_find_perf_analyzers_lines_and_no_others() {
     assert!(found.iter().all(|line| line.contains("hroughput: ") || line.contains("send request rate")), "{found:#?}");
     assert!(run.stdout.contains("Schedule delay: avg") && run.stdout.contains("P99"), "{}", run.stdout);
 }
+
+/// As Model Analyzer gives it: one command for several models.
+#[test]
+fn a_shape_of_no_input_is_only_refused_under_our_own_name() {
+    let server = HttpServer::start(slow);
+    let program = || on(&server).args("--request-count 4 --shape NONE:1");
+    let run = program().named_perf_analyzer().run();
+    assert!(run.code() == 0 && run.stderr.contains("--shape NONE has no effect"), "{run:#?}");
+    program().run().refusal(&["--shape NONE", "no input of this name"]);
+}

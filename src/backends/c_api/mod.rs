@@ -74,6 +74,12 @@ const REST_LIMIT: Duration = Duration::from_millis(300);
 /// The first release (25.08) whose python backend starts processes without a shell.
 const STARTS_WITHOUT_SHELL: (u32, u32) = (2, 60);
 
+/// Whether its python backend starts processes in a shell; a build that names no version may be of any release.
+fn uses_shell(server: &Server) -> Result<bool> {
+    let version = version_of(server)?;
+    Ok(version > (0, 0) && version < STARTS_WITHOUT_SHELL)
+}
+
 /// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another
 /// internal release callback: for ensembles and sequences before 25.09, for iterative sequences before 25.11.
 fn reusable_from(model: &ModelSpec, iterative: &[ModelId]) -> (u32, u32) {
@@ -95,7 +101,7 @@ impl TritonInProcess {
         python_models::check_scripts(&target.server, models().map(|model| &*model.name))?;
         let server = start_server(target)?;
         let version = version_of(&server)?;
-        if version < STARTS_WITHOUT_SHELL {
+        if uses_shell(&server)? {
             python_models::check_paths(&target.server, models().map(|model| &*model.name))?;
         }
         for model in models() {
@@ -125,7 +131,7 @@ impl TritonInProcess {
     /// The library's or Triton's own reason.
     pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<ListedModel>> {
         let server = start_server(target)?;
-        let uses_shell = version_of(&server)? < STARTS_WITHOUT_SHELL;
+        let uses_shell = uses_shell(&server)?;
         let check = |name: &str| {
             python_models::check_scripts(&target.server, [name])?;
             if uses_shell { python_models::check_paths(&target.server, [name]) } else { Ok(()) }

@@ -44,7 +44,7 @@ pub fn check_paths<'a>(plan: &ServerPlan, names: impl IntoIterator<Item = &'a st
     for PythonModel { name, scripts } in python_models(plan, names) {
         let paths = iter::once(&folder).chain(&scripts).map(|path| path.to_string_lossy());
         for path in paths {
-            if let Some(odd) = path.chars().find(|c| c.is_whitespace() || SHELL.contains(*c)) {
+            if let Some(odd) = path.chars().find(|c| c.is_ascii_whitespace() || SHELL.contains(*c)) {
                 return Err(Error::server(format!(
                     "model '{name}': before 25.08, Triton's python backend starts nothing whose path a shell takes apart, \
                      and '{path}' contains {odd:?}; rename it, or make a link without that (ln -s) and name the link"
@@ -57,11 +57,11 @@ pub fn check_paths<'a>(plan: &ServerPlan, names: impl IntoIterator<Item = &'a st
 
 fn python_models<'a>(plan: &ServerPlan, names: impl IntoIterator<Item = &'a str>) -> Vec<PythonModel> {
     let mut waiting: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let (mut known_names, mut found) = (HashSet::new(), Vec::new());
+    let (mut seen_names, mut found) = (HashSet::new(), Vec::new());
     while let Some(name) = waiting.pop() {
         let folders = plan.repositories.iter().map(|repository| repository.join(&name));
         let Some(folder) = folders.into_iter().find(|folder| folder.is_dir()) else { continue };
-        if !known_names.insert(name.clone()) {
+        if !seen_names.insert(name.clone()) {
             continue;
         }
         let config = configuration(plan, &folder);
@@ -110,10 +110,17 @@ fn texts<'a>(config: &'a str, field: &'a str) -> impl Iterator<Item = &'a str> {
     config.split(field).skip(1).filter_map(|value| value.strip_prefix('"')?.split('"').next())
 }
 
-/// Without a configuration, the server goes by the name of the script.
+/// Files by which the server knows another backend, before it looks for a script.
+const OTHER_MODELS: [&str; 7] =
+    ["model.plan", "model.savedmodel", "model.graphdef", "model.onnx", "model.xml", "model.pt", "model.pt2"];
+
+/// Where the configuration names no backend, the server goes by the names of files. An agent may put the files elsewhere.
 fn is_python(config: &str, scripts: &[PathBuf]) -> bool {
     let is_silent = !config.contains("backend:") && !config.contains("platform:");
-    config.contains("backend:\"python\"") || (is_silent && scripts.iter().any(|script| script.exists()))
+    let is_script = |script: &PathBuf| script.ends_with("model.py") && script.exists();
+    let is_other = |script: &PathBuf| OTHER_MODELS.iter().any(|name| script.with_file_name(name).exists());
+    let is_inferred = is_silent && scripts.iter().any(is_script) && !scripts.iter().any(is_other);
+    !config.contains("model_repository_agents") && (config.contains("backend:\"python\"") || is_inferred)
 }
 
 fn scripts(config: &str, folder: &Path) -> Vec<PathBuf> {
@@ -125,10 +132,14 @@ fn scripts(config: &str, folder: &Path) -> Vec<PathBuf> {
 /// The versions that the server loads, whichever is measured.
 fn versions(config: &str, folder: &Path) -> Vec<u64> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
-    let mut present: Vec<u64> = folders.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    // The server ignores folders whose names have leading zeros.
+    let names = names.filter(|name| name == "0" || !name.starts_with('0'));
+    let mut present: Vec<u64> = names.filter_map(|name| name.parse().ok()).collect();
     present.sort_unstable();
-    let policy = config.split_once("version_policy").map_or("", |(_, policy)| policy).trim_start_matches([':', '{']);
-    let mut numbers = policy.split('}').next().unwrap_or_default().split(|c: char| !c.is_ascii_digit());
+    let policy =
+        config.split_once("version_policy").map_or("", |(_, policy)| policy).trim_start_matches([':', '{', '<']);
+    let mut numbers = policy.split(['}', '>']).next().unwrap_or_default().split(|c: char| !c.is_ascii_digit());
     if policy.starts_with("specific") {
         let chosen: Vec<u64> = numbers.filter_map(|number| number.parse().ok()).collect();
         present.retain(|version| chosen.contains(version));
@@ -219,5 +230,29 @@ mod tests {
     #[test]
     fn comments_and_white_space_are_no_part_of_a_configuration() {
         assert_eq!(compact("a : 'x # y' # b: 1\nc: \"d\\\" e\""), "a:\"x # y\"c:\"d\\\" e\"");
+    }
+
+    #[test]
+    fn folders_with_leading_zeros_are_no_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = &["1/model.py", "02/x", "0010/x"][..];
+        let plan = plan(folder.path(), &[("m", "backend: \"python\"", files)]);
+        assert!(check_scripts(&plan, ["m"]).is_ok());
+    }
+
+    #[test]
+    fn models_of_other_backends_and_of_agents_are_left_to_the_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = "backend: \"python\" model_repository_agents { agents [ { name: \"decrypt\" } ] }";
+        let models = [
+            ("a b", "default_model_filename: \"net.onnx\"", &["1/net.onnx"][..]),
+            ("c d", "", &["1/model.py", "1/model.pt"]),
+            ("e f", agent, &["1/model.enc"]),
+            ("g\u{3000}h", "backend: \"python\"", &["1/model.py"]),
+        ];
+        let plan = plan(folder.path(), &models);
+        for (name, ..) in models {
+            assert!(check_scripts(&plan, [name]).is_ok() && check_paths(&plan, [name]).is_ok(), "{name}");
+        }
     }
 }

@@ -17,8 +17,8 @@ use crate::wire::sse::EventReader;
 /// Bodies without anything in them.
 const EMPTY: [&[u8]; 5] = [b"", b"{}", b"[]", b"null", b"\"\""];
 
-/// How streams of events begin, and no JSON: with data, with a type, or with a comment.
-const BEGINNINGS: [&[u8]; 3] = [b"data:", b"event:", b":"];
+/// How streams of events begin, and no JSON: with data, with another field, or with a comment.
+const BEGINNINGS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
 /// The answer to one request of a slot.
 pub(super) struct Answer {
@@ -67,7 +67,7 @@ impl Answer {
         self.calls.clear();
         self.message = None;
         self.content.clear();
-        self.stream = std::mem::take(&mut self.stream).cleared();
+        self.stream.clear();
     }
 
     /// A piece of the body has arrived, for `total` bytes so far.

@@ -26,7 +26,8 @@ const MOST: u64 = 1 << 12;
 #[inline]
 pub(super) fn read(text: &[u8]) -> Result<ParsedAnswer, serde_json::Error> {
     match read_strictly(text) {
-        Ok(parsed) if parsed.choices || std::str::from_utf8(text).is_ok() => Ok(parsed),
+        Ok(parsed) if parsed.choices || parsed.usage || parsed.typed.is_some() => Ok(parsed),
+        Ok(parsed) if std::str::from_utf8(text).is_ok() => Ok(parsed),
         // Servers that send tokens as they are have characters that are cut in two.
         Ok(_) => read_strictly(String::from_utf8_lossy(text).as_bytes()),
         Err(error) => read_leniently(text, error),

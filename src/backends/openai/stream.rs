@@ -70,9 +70,10 @@ pub(super) struct Kept<'a> {
 }
 
 impl Stream {
-    /// None, for the next answer, in the same memory.
-    pub(super) fn cleared(self) -> Self {
-        Self { counts: self.counts.cleared(), ..Self::default() }
+    /// Forgets everything, for the next answer, in the same memory.
+    pub(super) fn clear(&mut self) {
+        let counts = std::mem::take(&mut self.counts).cleared();
+        *self = Self { counts, ..Self::default() };
     }
 
     /// Keeps the required parts of the last event.

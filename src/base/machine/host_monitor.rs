@@ -25,6 +25,8 @@ pub struct Reading {
     pub processors: BTreeMap<usize, Times>,
     /// Processor time of our processes, by number.
     pub busy: HashMap<i32, Duration>,
+    /// Processor time of this process, whoever the others are.
+    pub own: Duration,
     /// Processor time of processes on this machine that measure together with this one: it is no disturbance.
     pub beside: Duration,
     /// Waiting and preemptions of our threads.
@@ -46,7 +48,8 @@ pub trait HostMonitor {
 }
 
 /// What the names of servers' programs begin with, of which the kernel keeps 15 bytes.
-const SERVERS: [&str; 4] = ["tritonserver", "tensorflow_mode", "ollama", "llama-server"];
+const SERVERS: [&str; 4] = [TRITON, "tensorflow_mode", "ollama", "llama-server"];
+const TRITON: &str = "tritonserver";
 /// Programs that pass on to a container what arrives at one of its ports.
 const FORWARDERS: [&str; 4] = ["docker-proxy", "rootlessport", "slirp4netns", "pasta"];
 
@@ -56,9 +59,14 @@ pub enum Server {
     /// In this process, or on another machine.
     NotAmongOthers,
     /// It listens on this port of this machine. If nobody can see which process does (it is in another container, or another
-    /// user's), it is the only one with a server's name. If there are several, or another program listens (a proxy), its time
+    /// user's), it is the only `tritonserver`. If there are several, or another program listens (a proxy), its time
     /// cannot be separated from that of others, which are then not judged.
-    ListensOn(u16),
+    ListensOn {
+        /// The port.
+        port: u16,
+        /// Whether the server is a Triton.
+        is_triton: bool,
+    },
     /// It may be on this machine, but invisible. Others are not judged.
     OutOfSight,
 }
@@ -66,34 +74,32 @@ pub enum Server {
 impl Server {
     /// Its processes; `None` if they cannot be distinguished from others.
     fn processes(self, all: &[Process]) -> Option<Vec<Pid>> {
-        let port = match self {
+        let (port, is_triton) = match self {
             Self::NotAmongOthers => return Some(Vec::new()),
             Self::OutOfSight => return None,
-            Self::ListensOn(port) => port,
+            Self::ListensOn { port, is_triton } => (port, is_triton),
         };
-        server_behind(&listener::processes(port), all)
+        let listeners = listener::processes(port);
+        listening_server(&listeners, all).or_else(|| is_triton.then(|| server_behind(&listeners, all)).flatten())
     }
 }
 
-/// The processes of the server to which `listeners` lead, where that is certain.
+/// Those of `listeners` that are servers, if there are any.
+fn listening_server(listeners: &[Pid], all: &[Process]) -> Option<Vec<Pid>> {
+    let is_server = |process: &&Process| SERVERS.iter().any(|name| process.name.starts_with(name));
+    let listening = all.iter().filter(|process| listeners.contains(&process.pid));
+    let found: Vec<Pid> = listening.filter(is_server).map(|process| process.pid).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// The only Triton of this machine, where `listeners` do no more than forward to a container, or nobody can see them.
 fn server_behind(listeners: &[Pid], all: &[Process]) -> Option<Vec<Pid>> {
-    let pids = |processes: Vec<&Process>| processes.iter().map(|process| process.pid).collect::<Vec<_>>();
-    let (listening, others): (Vec<&Process>, Vec<&Process>) =
-        all.iter().partition(|process| listeners.contains(&process.pid));
-    let direct: Vec<&Process> = listening.iter().copied().filter(|process| is_server(process)).collect();
-    if !direct.is_empty() {
-        return Some(pids(direct));
-    }
-    let is_forwarded = listening.iter().all(|process| FORWARDERS.contains(&process.name.as_str()));
-    let servers = pids(others.iter().copied().filter(|process| is_server(process)).collect());
-    let is_below = |process: &Process| process.parent.is_some_and(|parent| servers.contains(&parent));
-    let roots: Vec<&Process> =
-        others.into_iter().filter(|process| servers.contains(&process.pid) && !is_below(process)).collect();
-    (is_forwarded && roots.len() == 1).then(|| pids(roots))
-}
-
-fn is_server(process: &Process) -> bool {
-    SERVERS.iter().any(|name| process.name.starts_with(name))
+    let mut listening = all.iter().filter(|process| listeners.contains(&process.pid));
+    let is_forwarded = listening.all(|process| FORWARDERS.contains(&process.name.as_str()));
+    let tritons: Vec<&Process> = all.iter().filter(|process| process.name.starts_with(TRITON)).collect();
+    let is_below = |process: &Process| tritons.iter().any(|other| Some(other.pid) == process.parent);
+    let roots: Vec<Pid> = tritons.iter().filter(|process| !is_below(process)).map(|process| process.pid).collect();
+    (is_forwarded && roots.len() == 1).then_some(roots)
 }
 
 /// The machine that this process runs on.
@@ -174,6 +180,7 @@ impl HostMonitor for Machine {
         let at = Stamp::now();
         processors.retain(|number, _| scope.processors.contains(number));
         let busy = scope.busy();
+        let own_time = processes::find(getpid()).map(|process| process.busy).unwrap_or_default();
         let beside = scope.beside.iter().filter_map(|pid| Some(processes::find(*pid)?.busy)).sum();
         let mut waits = HashMap::new();
         // How long our own threads wait is known, whoever is at work.
@@ -182,7 +189,7 @@ impl HostMonitor for Machine {
             waits.extend(threads::waits(*pid, MAX_THREADS - waits.len().min(MAX_THREADS)));
         }
         let khz = if scope.keeps_frequency { frequency::highest_khz(&scope.processors) } else { None };
-        Reading { at, processors, busy, beside, waits, throttled: cgroup::throttled(&self.groups), khz }
+        Reading { at, processors, busy, own: own_time, beside, waits, throttled: cgroup::throttled(&self.groups), khz }
     }
 }
 
@@ -202,7 +209,7 @@ mod tests {
     #[test]
     fn a_server_is_known_by_its_port_and_name() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let server = Server::ListensOn(listener.local_addr().unwrap().port());
+        let server = Server::ListensOn { port: listener.local_addr().unwrap().port(), is_triton: true };
         assert_eq!(server.processes(&processes::all()), None, "it is called otherwise");
         let renamed = |process: Process| match process.pid == getpid() {
             true => Process { name: SERVERS[0].into(), ..process },
@@ -227,7 +234,9 @@ mod tests {
         assert_eq!(behind(&[5], &[process(8, 7, "tritonserver")]), only, "one of its own children");
         assert_eq!(behind(&[5], &[process(8, 1, "tritonserver")]), None, "it may be either");
         assert_eq!(behind(&[9], &[process(9, 1, "nginx")]), None, "who knows where that leads");
-        assert_eq!(behind(&[9], &[process(9, 1, "tritonserver")]), Some(vec![pid(9)]), "that one listens itself");
+        let idle = [process(1, 0, "systemd"), process(5, 1, "docker-proxy"), process(7, 1, "ollama")];
+        assert_eq!(server_behind(&[pid(5)], &idle), None, "that one idles");
+        assert_eq!(listening_server(&[pid(7)], &container), Some(vec![pid(7)]), "it listens itself");
     }
 
     #[test]

@@ -35,7 +35,8 @@ const EXTRA: &str = "extra";
 impl Lines {
     /// The body within a line of a recording (aiperf's `payload`, SageMaker's captures); any other line as it is.
     pub(super) fn of_payload(&mut self, mut line: Members) -> Members {
-        let is_prompt = ["messages", "input", "prompt", "text", "text_input"].iter().any(|name| line.has(name));
+        let has = |name: &&str| line.get(name).is_some_and(|value| value != "null");
+        let is_prompt = ["messages", "input", "prompt", "text", "text_input"].iter().any(has);
         let listed = || line.list("payload").and_then(|only| from_str(only).ok());
         if is_prompt {
             return line;
@@ -56,7 +57,9 @@ impl Lines {
         if self.form == PromptForm::Unknown || is_empty || !is_recorded(&line) {
             return Ok(line);
         }
-        let has_limit = LIMITS.iter().any(|name| !RECORDED_LIMITS.contains(name) && line.has(name));
+        let has_limit = LIMITS
+            .iter()
+            .any(|name| !RECORDED_LIMITS.contains(name) && line.get(name).is_some_and(|value| value != "null"));
         if has_limit {
             self.leave_out(&mut line, &RECORDED_LIMITS);
         } else if let Some(Limit { field, tokens }) = self.limit(&mut line)? {

@@ -35,7 +35,7 @@ const KINDS: [(&str, Medium); 6] = [
     ("video_url", Medium::Video),
 ];
 /// Members by which the entries of data sets are known, which may have pictures, too.
-const DATA_SETS: [&str; 2] = ["conversations", "conversation"];
+const DATA_SETS: [&str; 4] = ["conversations", "conversation", "question", "instruction"];
 /// Members by which lines of other tools are known, and what to do with them.
 const OTHER_FORMS: [(&str, &str); 2] = [
     ("input_length", "a trace's: use --prompt-tokens trace:FILE or --trace-replay FILE instead of --input-data"),
@@ -66,6 +66,10 @@ pub(super) fn take(line: &mut Members) -> Result<Said, String> {
     }
     let mut media = Vec::new();
     for (name, medium) in MEDIA {
+        // In a chat's body it says how the answer is to sound.
+        if line.object(name).is_some_and(|object| object.has("voice")) {
+            continue;
+        }
         let Some(value) = line.take(name) else { continue };
         let value = from_str(&value).map_err(|error| format!("its {name}: {}", fault_in_line(&error)))?;
         media.extend(attached::parts(medium, &value)?);
@@ -74,6 +78,11 @@ pub(super) fn take(line: &mut Members) -> Result<Said, String> {
         Some(texts) if media.is_empty() => return Ok(Said::Texts(texts)),
         None if media.is_empty() => {}
         texts => {
+            let beside = if texts.is_none() { line.string(CONTENT) } else { None };
+            if beside.is_some() {
+                line.take(CONTENT);
+            }
+            let texts = texts.or(beside.map(|text| vec![text]));
             let parts = texts.iter().flatten().map(|text| text_part(text));
             return Ok(Said::Parts(parts.chain(media).collect()));
         }
@@ -198,6 +207,7 @@ mod tests {
             ),
             (json!({ "text": "what?", "audio": "wav,AA==" }), vec![&text, &sound]),
             (json!({ "image": "https://h/a.png" }), vec![&picture("https://h/a.png")]),
+            (json!({ "content": "what?", "image": "https://h/a.png" }), vec![&text, &picture("https://h/a.png")]),
             (
                 json!({ "content": [{ "type": "image", "image": "https://h/a.png" }, text,
                     { "type": "image_url", "image_url": "https://h/b.png" }, detailed] }),
@@ -206,6 +216,8 @@ mod tests {
         ] {
             assert_eq!(said(&line), Ok(Said::Parts(wanted.into_iter().cloned().collect())), "{line}");
         }
+        let spoken = json!({ "text": "x", "audio": { "voice": "alloy", "format": "wav" } });
+        assert_eq!(said(&spoken), Ok(Said::Texts(vec!["x".to_owned()])), "how the answer is to sound");
     }
 
     #[test]

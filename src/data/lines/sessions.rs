@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str};
 
+use crate::PromptForm;
 use crate::lengths::MAX_TOKENS;
 use crate::lines::said::{self, is_any, whole_number};
 use crate::lines::{Entry, Line, Lines};
@@ -111,6 +112,9 @@ impl Lines {
                 let delay_ms = delay_ms(&mut line)?;
                 let mode = line.take(MODE).and_then(|mode| from_str::<String>(&mode).ok());
                 let is_payload = line.has("payload");
+                if self.sessions.contains_key(&session) {
+                    self.say_once(&mut line);
+                }
                 let entry = self.entry(Line::Object(line))?;
                 let mode = mode.as_deref().or(is_payload.then_some("history"));
                 let follows = self.sessions.entry(session.clone()).or_default().add(&entry, mode);
@@ -118,6 +122,14 @@ impl Lines {
             }
             Line::Text(_) if self.plays_sessions => Err(no_session()),
             line => Ok(vec![Step { entry: self.entry(line)?, session: None, delay_ms: 0, follows: None }]),
+        }
+    }
+
+    /// Takes out of a later turn what the system says, where the history holds that from the first turn on.
+    fn say_once(&self, turn: &mut Members) {
+        let is_beside = matches!(self.form, PromptForm::AnthropicMessages | PromptForm::Responses);
+        if !is_beside && !turn.has("messages") && !turn.has("input") {
+            drop(said::system(turn));
         }
     }
 
@@ -147,6 +159,9 @@ impl Lines {
             {
                 system.extend(texts);
                 continue;
+            }
+            if !steps.is_empty() {
+                self.say_once(&mut turn);
             }
             let mut entry = self.entry(Line::Object(turn)).map_err(named)?;
             if let Entry::Body(body) = &mut entry
@@ -225,8 +240,7 @@ pub(super) fn wait_before<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
         let waits = delay.is_some_and(|delay| delay > 0.0);
         sessions.entry(session.to_string()).or_insert(Ends { first: waits, last: waits }).last = waits;
     }
-    let has = |first, last| sessions.values().any(|ends| ends.first == first && ends.last == last);
-    has(false, true) && !has(true, false)
+    sessions.values().any(|ends| ends.last) && !sessions.values().any(|ends| ends.first)
 }
 
 /// Gives each turn the pause that stands with the next one of its session.
@@ -254,7 +268,7 @@ fn numbered(line: &mut Members) -> Vec<Members> {
     let names: Vec<String> = line.names().map(str::to_owned).collect();
     for name in &names {
         if let Some(Numbered { member, turn }) = Numbered::of(name)
-            && let Some(value) = line.take(name)
+            && let Some(value) = line.take(name).filter(|value| value != "null")
         {
             // It is JSON, as it comes from there.
             let _ = turns.entry(turn).or_default().set_text(member, &value);
@@ -279,7 +293,8 @@ impl<'a> Numbered<'a> {
 
 /// Whether a line is a list of turns, or numbers them, and has nothing that is sent as it is.
 fn is_conversation(line: &Members) -> bool {
-    let is_whole = ["messages", "text", "text_input", "prompt", "input"].iter().any(|name| line.has(name));
+    let has = |name: &&str| line.get(name).is_some_and(|value| value != "null");
+    let is_whole = ["messages", "text", "text_input", "prompt", "input"].iter().any(has);
     let is_numbered = || line.names().any(|name| Numbered::of(name).is_some_and(|found| found.member == NUMBERED[0]));
     !is_whole && (line.list(TURNS).is_some() || is_numbered())
 }
@@ -394,8 +409,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_system_says_stands_once_in_a_history() {
+        let line = |text: &str| json!({"session_id": "a", "system_prompt": "be brief", "text": text});
+        let (bodies, ..) = all_bodies(PromptForm::Messages, &[line("hi"), line("so?")]);
+        assert_eq!(bodies[1], json!({"messages": [{"role": "user", "content": "so?"}]}));
+        let (bodies, ..) = all_bodies(PromptForm::AnthropicMessages, &[line("hi"), line("so?")]);
+        assert_eq!(bodies[1]["system"], "be brief");
+    }
+
+    #[test]
     fn turns_may_be_numbered_members() {
-        let line = json!({"prefix": "be brief", "prompt_0": "hi", "output_tokens_count_0": 5, "prompt_10": "so?", "prompt_2": "and?"});
+        let line = json!({"prefix": "be brief", "prompt_0": "hi", "output_tokens_count_0": 5, "prompt_10": "so?", "prompt_2": "and?", "prompt_11": null});
         let (bodies, ..) = all_bodies(PromptForm::Messages, std::slice::from_ref(&line));
         let user = |text: &str| json!({ "role": "user", "content": text });
         let wanted = [
@@ -450,6 +474,8 @@ mod tests {
         );
         assert!(is_before(&aiperf) && !is_before(&genai));
         assert!(!is_before(&format!("{}\n{aiperf}", genai.replace("\"a\"", "\"b\""))), "both");
+        let odd = aiperf.replace("\"a\"", "\"b\"").replace("\"delay\":0", "\"delay\":3");
+        assert!(!is_before(&format!("{aiperf}\n{odd}")), "one session may begin without a pause by chance");
         assert!(!is_before(r#"{"session_id":"a","delay":9,"text":"x"}"#) && !is_before("\"x\""));
         let step = |session: &str, delay_ms| Step {
             entry: Entry::Prompt(String::new()),

@@ -272,6 +272,10 @@ fn named(connector: &Connector, error: InferError) -> InferError {
 
 /// A server that hangs up on the preface most likely speaks another protocol, or speaks it under TLS.
 fn before_settings(error: InferError, is_tls: bool) -> InferError {
+    // An alert says what is missing.
+    if error.code == ErrorCode::Tls {
+        return error;
+    }
     let advice = if is_tls { "" } else { " if it speaks TLS, use grpcs:// in -u" };
     InferError { message: format!("{}; is this the server's gRPC port?{advice}", error.message), ..error }
 }

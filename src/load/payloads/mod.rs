@@ -49,7 +49,7 @@ impl Payloads {
         let rows = &recorded.rows;
         let memory = Allowance::new(plan.data.max_input_memory);
         let mut bodies = Vec::new();
-        let mut payloads = Self::default();
+        let mut payloads = Self { warnings: idle_shapes(plan, models).collect(), ..Self::default() };
         for (number, model) in models.iter().enumerate() {
             let corpus = load(plan, &memory, models, model, recorded)?;
             payloads.warnings.extend_from_slice(corpus.warnings());
@@ -112,6 +112,17 @@ impl Payloads {
     }
 }
 
+fn has(model: &ModelSpec, name: &str) -> bool {
+    model.inputs.iter().any(|input| input.name == name)
+}
+
+/// `--shape` for inputs that no model has. Callers of perf_analyzer have one command for several models.
+fn idle_shapes(plan: &Plan, models: &[ModelSpec]) -> impl Iterator<Item = String> {
+    let names = plan.data.shapes.iter().map(|(name, _)| name).filter(|_| plan.output.as_upstream);
+    let idle = names.filter(|name| !models.iter().any(|model| has(model, name)));
+    idle.map(|name| format!("--shape {name} has no effect: there is no input of this name"))
+}
+
 fn load(
     plan: &Plan,
     memory: &Arc<Allowance>,
@@ -119,9 +130,9 @@ fn load(
     model: &ModelSpec,
     recorded: &Recorded,
 ) -> Result<Corpus> {
-    let has = |model: &ModelSpec, name: &str| model.inputs.iter().any(|input| input.name == name);
     // Each of several models takes the settings meant for it; a setting meant for none is refused.
-    let meant = |name: &str| has(model, name) || !models.iter().any(|other| has(other, name));
+    let is_tolerant = plan.output.as_upstream;
+    let meant = |name: &str| has(model, name) || !(is_tolerant || models.iter().any(|other| has(other, name)));
     let mut shapes: Vec<_> = plan.data.shapes.iter().filter(|(name, _)| meant(name)).cloned().collect();
     let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|range| meant(&range.input)).cloned().collect();
     let model = if plan.load.mode.is_fixed_schedule() { &timestamps::with_input(model)? } else { model };

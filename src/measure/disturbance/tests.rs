@@ -43,6 +43,7 @@ fn after(windows: &[Window]) -> Reading {
         at: Stamp(1_000_000 * length),
         processors: [(0, times), (1, times)].into(),
         busy: [(7, ms(ours))].into(),
+        own: ms(ours),
         waits: [(7, Waits { waited_ns: sum(|w| w.waited) * 1_000_000, switches: sum(|w| w.waited) })].into(),
         throttled: Some(Duration::from_millis(sum(|w| w.throttled))),
         khz: None,
@@ -188,11 +189,13 @@ fn others_are_at_work_before_they_disturb_a_window() {
 
 #[test]
 fn who_waits_for_a_processor_is_beside_others_whoever_they_are() {
-    let is_beside = |waited: u64, known: bool| {
-        let ends = [after(&[]), after(&[Window { waited, ..IDLE }])];
+    let is_beside = |window: Window, known: bool| {
+        let ends = [after(&[]), after(&[window])];
         let [first, last] = ends.map(|end| if known { end } else { unknown(end) });
         Sentry { host_monitor: None, first: Some(first), last: Some(last), khz: 0 }.others_at_work()
     };
-    assert!(is_beside(10, false) && !is_beside(4, false));
-    assert!(!is_beside(10, true), "the server is known, and others hardly ran");
+    let waited = |waited: u64| Window { waited, others: 40, ..IDLE };
+    assert!(is_beside(waited(10), false) && !is_beside(waited(4), false));
+    assert!(!is_beside(Window { others: 0, ..waited(100) }, false), "for each other");
+    assert!(!is_beside(Window { waited: 10, ..IDLE }, true), "the server is known, and others hardly ran");
 }

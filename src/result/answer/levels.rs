@@ -58,7 +58,10 @@ fn single(named: &Named<'_>, result: &RunResult) -> Answer {
     let is_asked = setup.measurement.latency_threshold.is_some() && kept_up(named.level);
     let limit = named.level.limit.filter(|_| is_asked);
     let words = match (failure, limit) {
-        (Some(why), _) => format!("Failed: {why}; before: {words}"),
+        (Some(why), _) => {
+            let words = words.strip_prefix("At ").map(|words| format!("at {words}")).unwrap_or(words);
+            format!("Failed: {why}; before, {words}")
+        }
         (None, Some(check)) => format!("{words}: {} {}", title(setup), standing(check)),
         (None, None) => words,
     };

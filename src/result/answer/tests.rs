@@ -928,7 +928,7 @@ fn a_level_that_failed_says_why() {
     failed.client.errors = vec![(InferError::new("Internal", "no weights for this tenant"), 1)];
     let found = answer(&setup(false, 1), std::slice::from_ref(&failed));
     assert!(
-        found.words.starts_with("Failed: Internal: no weights for this tenant; before: 100 infer/s"),
+        found.words.starts_with("Failed: Internal: no weights for this tenant; before, 100 infer/s"),
         "{}",
         found.words
     );

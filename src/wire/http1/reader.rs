@@ -263,7 +263,7 @@ fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usiz
         Head { status: response.code.unwrap_or_default(), keeps_open: response.version == Some(1), ..Head::default() };
     let mut parsed = ParsedHead { head, chunked: false, closes: false };
     for field in response.headers.iter() {
-        parsed.take(field.name, field.value.trim_ascii(), part_field)?;
+        parsed.take(field.name, field.value, part_field)?;
     }
     parsed.head.keeps_open &= !parsed.closes;
     if parsed.chunked {
@@ -305,7 +305,8 @@ impl ParsedHead {
                 Ok(())
             }
             8 if is(name, "Location") => {
-                head.location = String::from_utf8_lossy(value).into_owned();
+                // It may go on in the next line.
+                head.location = String::from_utf8_lossy(value).split_whitespace().collect::<Vec<_>>().join(" ");
                 Ok(())
             }
             _ => Ok(()),

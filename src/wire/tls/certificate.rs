@@ -54,7 +54,8 @@ impl<'a> Certificate<'a> {
 
     /// One that rustls does not read; `None` if it does, or nobody can.
     pub(super) fn old(bytes: &'a [u8]) -> Option<Self> {
-        Self::read(bytes).filter(|certificate| certificate.version != Some(VERSION_3))
+        Self::read(bytes)
+            .filter(|certificate| certificate.version != Some(VERSION_3) && certificate.extensions.is_none())
     }
 
     /// Whether one of the `trusted` certificates is this one, or its issuer's.
