@@ -9,7 +9,7 @@ use crate::support::Report;
 use crate::support::authority::Authority;
 
 #[test]
-fn connections_are_encrypted_if_asked() {
+fn timed_connections_are_encrypted_if_asked() {
     let authority = Authority::new();
     let mut config = (*authority.server_config(&authority.issue(&["localhost"], 2090), false)).clone();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
