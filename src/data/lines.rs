@@ -20,10 +20,10 @@ use crate::media::text_part;
 use crate::members::Members;
 use crate::shm::map_text;
 use crate::steps::{Loaded, Target};
-use crate::text::{fault_in_line, plain_text};
+use crate::text::{fault_in_line, plain_text, whole_number};
 
 use recorded::{NO_FIELDS, add_extra, is_recorded};
-use said::{Said, has_more, whole_number};
+use said::{Said, has_more};
 use sessions::{Session, Step};
 
 /// Members that limit the output tokens of a prompt, as different tools write them.

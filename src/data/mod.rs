@@ -66,6 +66,6 @@ pub use range::{Bound, RandomRange};
 pub use replay::{ModelName, SessionTrace, TraceFormat, TraceOptions, TraceSource};
 pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptCount, PromptForm, PromptSpec};
 pub use strings::{count as count_strings, elements as string_elements, pack_element};
-pub use text::{fault_in_line, plain_text, read_text, text_of};
+pub use text::{fault_in_line, plain_text, read_text, text_of, whole_number};
 pub use tokenizer::Tokenizer;
 pub use validate::{Difference, Mismatch, Tolerance, validate};

@@ -5,6 +5,15 @@ use std::path::Path;
 /// What some editors begin a file of UTF-8 with.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// The largest number that is written as a floating-point one: beyond it, not every whole number is one.
+const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
+
+/// A whole number, perhaps written as a floating-point one, as table tools do.
+pub fn whole_number(text: &str) -> Option<u64> {
+    let written = |number: &f64| (0.0..=MOST_AS_FLOAT).contains(number) && number.fract() == 0.0;
+    text.parse().ok().or_else(|| text.parse().ok().filter(written).map(|number| number as u64))
+}
+
 /// A text without a byte order mark, unless its beginning is that of another format.
 ///
 /// # Errors

@@ -41,8 +41,6 @@ const OTHER_FORMS: [(&str, &str); 2] = [
     ("input_length", "a trace's: use --prompt-tokens trace:FILE or --trace-replay FILE instead of --input-data"),
     ("turns", "a conversation's, which --session-concurrency N plays"),
 ];
-/// The largest number that is written as a floating-point one: beyond it, not every whole number is one.
-const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
 
 /// What a prompt says.
 #[derive(Debug, PartialEq)]
@@ -176,12 +174,6 @@ fn of_parts(parts: &[Value]) -> Result<Said, String> {
         }
     }
     Ok(Said::Parts(all))
-}
-
-/// A whole number, perhaps written as a floating-point one, as table tools do.
-pub(super) fn whole_number(value: &str) -> Option<u64> {
-    let written = |number: &f64| (0.0..=MOST_AS_FLOAT).contains(number) && number.fract() == 0.0;
-    value.parse().ok().or_else(|| from_str(value).ok().filter(written).map(|number| number as u64))
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use serde_json::{Value, from_slice, from_str};
 
 use crate::PromptForm;
 use crate::lengths::MAX_TOKENS;
-use crate::lines::said::{self, is_any, whole_number};
+use crate::lines::said::{self, is_any};
 use crate::lines::{Entry, Line, Lines};
 use crate::members::Members;
 use crate::prompts::Draws;
 use crate::seed::Purpose;
+use crate::text::whole_number;
 
 /// The member with a conversation's name.
 const SESSION: &str = "session_id";

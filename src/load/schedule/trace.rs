@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::data::{Blocks, MAX_TOKENS, TokenCounts, fault_in_line, plain_text};
+use crate::data::{Blocks, MAX_TOKENS, TokenCounts, fault_in_line, plain_text, whole_number};
 use crate::error::{Error, Result};
 use crate::schedule::{Arrivals, datetime};
 
@@ -30,8 +30,6 @@ const COUNTS: &[(&str, &str)] = &[
 ];
 /// Names of the columns with dates, or seconds.
 const STAMPS: [&str; 2] = ["timestamp", "arrived_at"];
-/// The largest count that is written as a floating-point number.
-const MOST_AS_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// Times beyond this are refused: 100 years in nanoseconds.
 const MAX_SPAN_NS: f64 = 100.0 * 365.25 * 86_400e9;
 
@@ -279,16 +277,10 @@ impl Columns {
         let Some((context, generated)) = self.tokens else { return Ok(None) };
         let count = |at: usize| {
             let wrong = || Error::input(format!("line {line}: '{}' is not a number of tokens", &record[at]));
-            whole(&record[at]).ok_or_else(wrong)
+            whole_number(&record[at]).ok_or_else(wrong)
         };
         within(TokenCounts { context: count(context)?, generated: Some(count(generated)?) }, line).map(Some)
     }
-}
-
-/// A whole number, perhaps written as a floating-point one, as table tools do.
-fn whole(text: &str) -> Option<u64> {
-    let written = |number: &f64| (0.0..=MOST_AS_FLOAT).contains(number) && number.fract() == 0.0;
-    text.parse().ok().or_else(|| text.parse().ok().filter(written).map(|number| number as u64))
 }
 
 fn offset_ns(text: &str, unit_ns: f64) -> Option<i128> {
