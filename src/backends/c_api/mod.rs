@@ -11,6 +11,7 @@ mod readiness;
 mod repository;
 mod threads;
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -71,14 +72,8 @@ static MODELS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// How long a program that leaves at once waits for loading threads to reach the gate before `fork`.
 const REST_LIMIT: Duration = Duration::from_millis(300);
 
-/// The first release (25.08) whose python backend starts processes without a shell.
-const STARTS_WITHOUT_SHELL: (u32, u32) = (2, 60);
-
-/// Whether its python backend starts processes in a shell; a build that names no version may be of any release.
-fn uses_shell(server: &Server) -> Result<bool> {
-    let version = version_of(server)?;
-    Ok(version > (0, 0) && version < STARTS_WITHOUT_SHELL)
-}
+/// The releases before 25.08, whose python backend starts processes in a shell. A build that names no version may be of any.
+const USE_A_SHELL: Range<(u32, u32)> = (0, 1)..(2, 60);
 
 /// The first release in which request objects of `model` may be issued again. Before it, every reuse adds another
 /// internal release callback: for ensembles and sequences before 25.09, for iterative sequences before 25.11.
@@ -101,7 +96,7 @@ impl TritonInProcess {
         python_models::check_scripts(&target.server, models().map(|model| &*model.name))?;
         let server = start_server(target)?;
         let version = version_of(&server)?;
-        if uses_shell(&server)? {
+        if USE_A_SHELL.contains(&version) {
             python_models::check_paths(&target.server, models().map(|model| &*model.name))?;
         }
         for model in models() {
@@ -131,7 +126,7 @@ impl TritonInProcess {
     /// The library's or Triton's own reason.
     pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<ListedModel>> {
         let server = start_server(target)?;
-        let uses_shell = uses_shell(&server)?;
+        let uses_shell = USE_A_SHELL.contains(&version_of(&server)?);
         let check = |name: &str| {
             python_models::check_scripts(&target.server, [name])?;
             if uses_shell { python_models::check_paths(&target.server, [name]) } else { Ok(()) }

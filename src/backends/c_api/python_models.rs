@@ -1,5 +1,6 @@
 //! Models of the python backend whose load never ends: it waits for ever for a process that could not start, because
-//! its script is missing, or because a shell takes the script's path apart (before 25.08).
+//! its script is missing, or because a shell takes the script's path apart (before 25.08). A few fields of their configurations tell:
+//! these are found in the text, for a parser of protobuf's text form would be built for them alone.
 
 use std::collections::HashSet;
 use std::fs;
