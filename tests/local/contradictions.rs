@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::Program;
-use crate::support::http_server::{Act, HttpServer, Received, good_answer};
+use crate::support::http_server::{Act, HttpServer, Received, good_answer, reply};
 
 fn slow(_: &Received) -> Vec<Act> {
     vec![Act::Wait(Duration::from_millis(5)), Act::Send(good_answer())]
@@ -80,4 +80,14 @@ fn a_shape_of_no_input_is_only_refused_under_our_own_name() {
     let run = program().named_perf_analyzer().run();
     assert!(run.code() == 0 && run.stderr.contains("--shape NONE has no effect"), "{run:#?}");
     program().run().refusal(&["--shape NONE", "no input of this name"]);
+}
+
+#[test]
+fn a_counted_load_that_ends_for_its_failures_says_so() {
+    let failing = |_: &Received| {
+        let refused = reply("500 Internal Server Error", "", b"{\"error\":\"no\"}");
+        vec![Act::Wait(Duration::from_millis(5)), Act::Send(refused)]
+    };
+    let run = on(&HttpServer::start(failing)).args("--request-count 100000").run();
+    assert!(run.code() == 3 && run.stderr.contains("the load ends before all 100000 requests are sent"), "{run:#?}");
 }

@@ -212,7 +212,7 @@ mod tests {
         let server = Server::ListensOn { port: listener.local_addr().unwrap().port(), is_triton: true };
         assert_eq!(server.processes(&processes::all()), None, "it is called otherwise");
         let renamed = |process: Process| match process.pid == getpid() {
-            true => Process { name: SERVERS[0].into(), ..process },
+            true => Process { name: TRITON.into(), ..process },
             false => process,
         };
         let all: Vec<Process> = processes::all().into_iter().map(renamed).collect();

@@ -45,7 +45,7 @@ impl Headers {
     pub fn begin(&self, method: &str, path: &str, server: &Endpoint) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
         self.write_own(&mut head, "Host", &server.host_field());
-        // Firewalls turn away who does not say what it is.
+        // Firewalls turn away clients that do not name themselves.
         self.write_own(&mut head, "User-Agent", USER_AGENT);
         head
     }
@@ -161,7 +161,11 @@ mod tests {
         assert_eq!(begun(&Headers::default(), "https://api.example.org/v1"), head("api.example.org"));
         assert_eq!(begun(&Headers::default(), "localhost"), head("localhost:8000"));
         let other = headers("user-agent", "Mozilla/5.0").unwrap();
-        assert_eq!(begun(&other, "h"), "GET /x HTTP/1.1\r\nHost: h:8000\r\n", "the user's stands with his others");
+        assert_eq!(
+            begun(&other, "h"),
+            "GET /x HTTP/1.1\r\nHost: h:8000\r\n",
+            "the user's own stands with the other fields"
+        );
     }
 
     #[test]

@@ -73,9 +73,9 @@ impl Trials<'_> {
     /// Why fewer requests are sent than were asked for.
     fn say_it_fails(&self) {
         let completed = self.run.recorder.completed();
-        let planned = self.run.requests.map(|requests| format!(" of {requests}")).unwrap_or_default();
+        let before = self.run.requests.map(|all| format!(" before all {all} requests are sent")).unwrap_or_default();
         note!(
-            "{} of {} requests failed, more than --max-errors allows: no more{planned} are sent",
+            "{} of {} requests failed, more than --max-errors allows: the load ends{before}",
             completed.failed,
             completed.all()
         );
