@@ -40,8 +40,13 @@ struct Reading {
     counters: StatisticsSnapshot,
 }
 
-/// The result of a reading; nothing if the server does not answer but may come back.
-type Come = Result<Option<Reading>>;
+/// An exchange with the server that was to bring its counters.
+struct Exchange {
+    begun: Stamp,
+    took: Duration,
+    /// Nothing if the server does not answer but may come back.
+    brought: Result<Option<StatisticsSnapshot>>,
+}
 
 /// What the server counted over some windows, as nearly as its readings tell.
 #[derive(Clone)]
@@ -111,12 +116,12 @@ impl Counted {
 /// Reads the server's counters when asked, one reading at a time.
 pub(super) struct Counters {
     /// Absent where the server keeps none.
-    thread: Option<(Sender<()>, Receiver<Come>)>,
+    thread: Option<(Sender<()>, Receiver<Exchange>)>,
     under_way: bool,
     /// The last wish came while a reading was under way.
     missed: bool,
-    /// When the reading that is under way, or the last one, was asked for.
-    asked: Stamp,
+    /// How long the last exchange took, whatever it brought.
+    last_took: Duration,
     first: Option<Reading>,
     recent: VecDeque<Reading>,
 }
@@ -125,7 +130,7 @@ impl Counters {
     /// No readings, and nobody to make any.
     fn without_thread() -> Self {
         let recent = VecDeque::new();
-        Self { thread: None, under_way: false, missed: false, asked: Stamp::NEVER, first: None, recent }
+        Self { thread: None, under_way: false, missed: false, last_took: Duration::ZERO, first: None, recent }
     }
 
     /// Starts the thread that reads the counters of `specs`, which ends with the value.
@@ -144,7 +149,7 @@ impl Counters {
         let ((ask, asked), (respond, replies)) = (bounded::<()>(1), bounded(1));
         let read = move || {
             for () in asked {
-                if respond.send(read(backend, specs)).is_err() {
+                if respond.send(Exchange::with(backend, specs)).is_err() {
                     return;
                 }
             }
@@ -165,7 +170,6 @@ impl Counters {
         let Some((ask, _)) = &self.thread else { return };
         self.missed = self.under_way;
         if !self.under_way {
-            self.asked = Stamp::now();
             self.under_way = ask.send(()).is_ok();
         }
     }
@@ -180,15 +184,16 @@ impl Counters {
             _ => return Ok(true),
         };
         match come {
-            Ok(reading) => self.take(reading).map(|()| true),
+            Ok(exchange) => self.take(exchange).map(|()| true),
             Err(TryRecvError::Empty) => Ok(false),
-            Err(TryRecvError::Disconnected) => self.take(Err(broken())).map(|()| true),
+            Err(TryRecvError::Disconnected) => self.take(Exchange::broken()).map(|()| true),
         }
     }
 
-    /// Whether a reading that has just failed took so long that the server has too much to do, and did not refuse it.
+    /// Whether a reading that has just failed took so long that the server has too much to do, and did not refuse it. When its
+    /// failure is noticed says nothing: nobody looks while a rank waits for others.
     pub(super) fn was_late(&self) -> bool {
-        Stamp::now() - self.asked >= LATE
+        self.last_took >= LATE
     }
 
     /// Waits until every wish has been read.
@@ -209,7 +214,7 @@ impl Counters {
             Some((_, replies)) if self.under_way => replies.recv(),
             _ => return Ok(()),
         };
-        self.take(come.unwrap_or_else(|_| Err(broken())))
+        self.take(come.unwrap_or_else(|_| Exchange::broken()))
     }
 
     /// What was counted over the windows from `start` to `end`, by the readings nearest to these; `None` if there are not
@@ -230,10 +235,12 @@ impl Counters {
         Some(Counted { delta, other_span: is_other.then_some(span), off: shift + before.took + after.took })
     }
 
-    fn take(&mut self, come: Come) -> Result<()> {
+    fn take(&mut self, exchange: Exchange) -> Result<()> {
+        let Exchange { begun, took, brought } = exchange;
         self.under_way = false;
-        if let Some(reading) = come? {
-            self.keep(reading);
+        self.last_took = took;
+        if let Some(counters) = brought? {
+            self.keep(Reading { at: begun.plus_duration(took / 2), took, counters });
         }
         Ok(())
     }
@@ -250,16 +257,18 @@ impl Counters {
     }
 }
 
-fn read(backend: &dyn Backend, specs: &[ModelSpec]) -> Come {
-    let begun = Stamp::now();
-    let counters = read_statistics(backend, specs)?;
-    let took = Stamp::now() - begun;
-    Ok(counters.map(|counters| Reading { at: begun.plus_duration(took / 2), took, counters }))
-}
+impl Exchange {
+    fn with(backend: &dyn Backend, specs: &[ModelSpec]) -> Self {
+        let begun = Stamp::now();
+        let brought = read_statistics(backend, specs);
+        Self { begun, took: Stamp::now() - begun, brought }
+    }
 
-/// The thread has panicked, and said so on standard error.
-fn broken() -> Error {
-    Error::server("the thread that reads the server's statistics has ended")
+    /// What comes where the thread has panicked, and has said so on standard error.
+    fn broken() -> Self {
+        let brought = Err(Error::server("the thread that reads the server's statistics has ended"));
+        Self { begun: Stamp::now(), took: Duration::ZERO, brought }
+    }
 }
 
 fn distance(left: Stamp, right: Stamp) -> u64 {
@@ -300,6 +309,17 @@ mod tests {
         // A load that ends before its counters can be read should still have some.
         assert_eq!(counted(&[7, 12], 10, 11), Some((5, Some(5))));
         assert_eq!(counted(&[7], 10, 11), None);
+    }
+
+    #[test]
+    fn a_refusal_that_is_noticed_late_came_in_time() {
+        let mut counters = read_at(&[]);
+        let mut fails_after = |took: Duration| {
+            let begun = at(0);
+            let failed = counters.take(Exchange { begun, took, brought: Err(Error::server("refused")) });
+            failed.is_err() && counters.was_late()
+        };
+        assert_eq!([Duration::from_millis(1), LATE].map(&mut fails_after), [false, true]);
     }
 
     #[test]
