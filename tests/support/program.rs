@@ -223,7 +223,7 @@ impl Running {
     pub fn finish(mut self) -> Finished {
         let status = self.process.wait(PATIENCE.saturating_sub(self.started.elapsed()));
         let ended = Instant::now();
-        let (stdout, stderr) = (self.stdout.all(), self.stderr.all());
+        let (stdout, stderr) = (self.stdout.all(), of_this_test(&self.stderr.all()));
         let last = self.output.try_iter().max().unwrap_or(self.started);
         if let Some(death) = self.process.death() {
             panic!("{death}\n{stdout}\n{stderr}");
@@ -312,6 +312,12 @@ impl Finished {
         }
         line
     }
+}
+
+/// Standard error without what is said of a run that another test has killed: whichever program starts next removes what it left.
+fn of_this_test(stderr: &str) -> String {
+    let is_of_another = |line: &&str| line.contains("removed what a run has left that was killed");
+    stderr.split_inclusive('\n').filter(|line| !is_of_another(line)).collect()
 }
 
 /// How many processes wanted a processor of this machine in the last minute, for each that there is; 1 where all got one.
