@@ -7,8 +7,10 @@ use crate::clock::Stamp;
 use crate::failures;
 use crate::model::ModelId;
 use crate::record::Tally;
+use crate::result::remark::Remark;
 use crate::result::summary::{
-    ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, SendingTime, per_second,
+    ClientSummary, DecoupledSummary, Distribution, Headline, LevelSummary, OpenLoopSummary, SendingTime, ServerSummary,
+    per_second,
 };
 use crate::result::tensors::TensorBytes;
 
@@ -33,6 +35,14 @@ pub struct WindowFacts {
     pub client_cost_ns: f64,
     /// Every wake-up is timed and is no part of the latency.
     pub wakeups_apart: bool,
+}
+
+/// What there is to say of whence a level's answers came, and of what is in them; of a process that `is_alone`, for of
+/// several each would tell what the server counted for all.
+pub fn about_answers(summary: &LevelSummary, is_alone: bool) -> Vec<Remark> {
+    let servers = summary.server.iter().chain(&summary.further_servers);
+    let caches = servers.filter(|_| is_alone).filter_map(ServerSummary::cache_remark);
+    caches.chain(Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests)).collect()
 }
 
 /// The summary of a part of the requests, of which that share was asked for.

@@ -13,6 +13,9 @@ use crate::terms::Statistic;
 /// Of a level's time a block is this share.
 const TO_A_BLOCK: f64 = 0.02;
 
+/// A cache that answers such a share of the requests decides the level's figures.
+const NEARLY_ALL: f64 = 0.9;
+
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Remark {
@@ -45,6 +48,8 @@ pub enum RemarkKind {
     EmptyAnswers,
     /// Streams were asked for, and no answer was one.
     NoStreams,
+    /// Requests that the server's response cache answered, of those that were looked up in it.
+    CacheHits,
     /// Milliseconds of the level's load in which the server warmed up; their windows are left out of the result.
     WarmUp,
 }
@@ -94,6 +99,18 @@ impl Remark {
         Some(*empty)
             .filter(are_all)
             .map_or_else(|| unstreamed.map(Self::of_bodies), |empty| Some(Self::of_empty(empty)))
+    }
+
+    /// A model's response cache answered `hits` of the requests that were looked up in it: nearly all.
+    pub fn of_cache(model: &str, hits: u64, lookups: u64) -> Option<Self> {
+        if hits == 0 || (hits as f64) < NEARLY_ALL * lookups as f64 {
+            return None;
+        }
+        let text = format!(
+            "the server's response cache answered {hits} of {lookups} requests for model '{model}': the times are the \
+             cache's, and not the model's; only data that it has not seen reach the model (--input-data)"
+        );
+        Some(Self { kind: RemarkKind::CacheHits, count: hits, total: Some(lookups), text })
     }
 
     fn of_bodies(count: u64) -> Self {
@@ -148,6 +165,13 @@ impl Remark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cache_that_answers_nearly_all_is_told() {
+        let told = |hits, lookups| Remark::of_cache("m", hits, lookups).map(|remark| (remark.count, remark.total));
+        assert_eq!(told(90, 100), Some((90, Some(100))));
+        assert_eq!([told(89, 100), told(0, 0), told(0, 100)], [None; 3]);
+    }
 
     #[test]
     fn a_warm_up_is_told_with_the_flag_that_leaves_it_out() {

@@ -1,6 +1,7 @@
 //! Average times of a model, or of an ensemble's tree of them.
 
 use crate::model::statistics::CountedTime;
+use crate::remark::Remark;
 use crate::summary::ServerSummary;
 
 /// Average times per request on the server, in whole microseconds.
@@ -26,6 +27,12 @@ pub struct ServerTimes {
 }
 
 impl ServerSummary {
+    /// What there is to say where the response cache answered nearly all requests.
+    pub fn cache_remark(&self) -> Option<Remark> {
+        let hits = self.delta.cache_hit.count;
+        Remark::of_cache(&self.name, hits, hits.saturating_add(self.delta.cache_miss.count))
+    }
+
     /// Average times of this model, or of this ensemble from its leaves.
     pub fn times(&self) -> ServerTimes {
         let mut times = self.accounted();

@@ -72,6 +72,7 @@ fn a_cache_answers_or_is_refused_by_name() {
     } else {
         let report = finished.report();
         assert!(report.level().text.contains("Cache hit count: 59"), "{}", report.text);
+        assert!(report.text.contains("the server's response cache answered 59 of 60 requests"), "{}", report.text);
     }
 }
 

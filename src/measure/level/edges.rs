@@ -23,7 +23,7 @@ use crate::verdict::Evidence;
 use crate::waiting::wait;
 use crate::warm_up::WarmUp;
 use crate::window_sets::Windows;
-use crate::window_summary::summarize;
+use crate::window_summary::{about_answers, summarize};
 use ::ranks::Ranks;
 
 /// Whoever interrupts waits for outstanding requests no longer than this.
@@ -98,7 +98,6 @@ pub(super) fn remark(summary: &mut LevelSummary, measurement: &Measurement<'_>, 
     let Noted { oddities, began, boundaries, evidence, windows } = *noted;
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     let further = pauses::total(began, end).saturating_sub(evidence.still);
-    let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
     // All processes of a load say the same.
     let joint = measurement.joint().map(|_| measurement.plan.warmup + ramp_limit(measurement.plan));
     let before_first = joint.unwrap_or_else(|| boundaries.first().map_or(Duration::ZERO, |first| *first - began));
@@ -107,6 +106,7 @@ pub(super) fn remark(summary: &mut LevelSummary, measurement: &Measurement<'_>, 
     let warm_up = warm_up.map(|WarmUp { statistic, step }| {
         Remark::of_warm_up(before_first + step.over, statistic, [step.before, step.after])
     });
+    let answers = about_answers(summary, measurement.ranks.is_none());
     summary
         .remarks
         .extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)).chain(answers).chain(warm_up));

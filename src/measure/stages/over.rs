@@ -22,7 +22,7 @@ use crate::stages::running::RunningStage;
 use crate::stall::{say_given_up, silence_of_a_stage};
 use crate::verdict::{Evidence, judge};
 use crate::waiting::GRACE;
-use crate::window_summary::summarize;
+use crate::window_summary::{about_answers, summarize};
 
 /// A stage that sends nothing more. Its last requests are answered while the next one runs, or nothing does; then what the
 /// server counted is read.
@@ -182,7 +182,7 @@ impl EndingStage {
         let RunningStage { level, load, .. } = &self.stage;
         (summary.threads, summary.connections) = (Some(level.facts.issuers), measurement.backend.connections());
         // The server's counts of a stage have requests of its neighbours in them.
-        let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
+        let answers = about_answers(summary, measurement.ranks.is_none());
         summary.remarks = Remark::of_replies(&load.oddities()).chain(answers).collect();
     }
 
