@@ -1,4 +1,4 @@
-//! The models that a server offers, for the command `models`.
+//! The models that a server offers: for the command `models`, and for what is said of one that it does not have.
 
 use std::sync::Arc;
 
@@ -37,6 +37,51 @@ fn why_not(entry: &IndexEntry) -> String {
         (state, "") => state.to_lowercase(),
         (state, reason) => format!("{}: {reason}", state.to_lowercase()),
     }
+}
+
+/// So many names of models are listed in a message.
+const MAX_LISTED: usize = 10;
+
+/// Names in words, the first of many.
+pub fn in_words(names: &[String]) -> String {
+    match names.len() {
+        0 => "none at all".to_owned(),
+        1..=MAX_LISTED => names.join(", "),
+        count => format!("{} and {} more", names[..MAX_LISTED].join(", "), count - MAX_LISTED),
+    }
+}
+
+/// Why a model that is not ready will not be, by the server's list of its models; `None` where that does not say so.
+pub fn failure(backend: &dyn Backend, id: &ModelId) -> Option<String> {
+    let entries = backend.index().ok()?;
+    // Triton's reason for a model that somebody has unloaded.
+    let has_failed = |entry: &&IndexEntry| entry.state == "UNAVAILABLE" && !["", "unloaded"].contains(&&*entry.reason);
+    let version = id.version.map(|version| version.to_string());
+    let is_wanted = |entry: &&IndexEntry| {
+        entry.name == id.name && version.as_ref().is_none_or(|version| [version, ""].contains(&&*entry.version))
+    };
+    // Another version may do.
+    let mut rows = entries.iter().filter(is_wanted);
+    let failed = rows.clone().find(has_failed)?;
+    let reason = &failed.reason;
+    rows.all(|entry| has_failed(&entry)).then(|| format!("model '{id}' could not be loaded by the server: {reason}"))
+}
+
+/// That there is no such model, and what there is, by the server's list of its models.
+pub fn absence(backend: &dyn Backend, id: &ModelId) -> String {
+    let entries = backend.index().unwrap_or_default();
+    let rows = || entries.iter().filter(|entry| entry.name == id.name);
+    let versions: Vec<String> = rows().filter(|row| row.state == "READY").map(|row| row.version.clone()).collect();
+    let there_are = if entries.is_empty() {
+        String::new()
+    } else if !versions.is_empty() {
+        format!(" (its versions: {})", in_words(&versions))
+    } else if rows().next().is_some() {
+        " loaded (it is in the server's repository: --load-model, or POST v2/repository/models/NAME/load)".to_owned()
+    } else {
+        format!(" (the server has {})", in_words(&names(&entries, None)))
+    };
+    format!("there is no model '{id}'{there_are}, and nothing is being loaded")
 }
 
 /// Every name once, in order; only `only`, if it is given.

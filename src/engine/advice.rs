@@ -1,5 +1,8 @@
 //! What the user can do about a server that cannot be reached.
 
+use std::env;
+use std::ffi::OsString;
+
 use crate::Endpoint;
 use crate::backend::{ConnectionFault, ErrorCode, InferError};
 use crate::failure::OWN_AUTHORITY;
@@ -27,6 +30,22 @@ pub fn is_http2(error: &InferError) -> bool {
     is_other_protocol(error) && !error.message.contains(IS_TLS)
 }
 
+/// What to do about a server over gRPC that cannot be reached; `None` for other errors.
+pub fn no_grpc(error: &InferError) -> Option<String> {
+    use ConnectionFault::{Failed, Refused, TimedOut};
+    let is_unreached = matches!(error.code, ErrorCode::Connection(Refused | TimedOut | Failed));
+    grpcs(error).or_else(|| is_unreached.then(|| reach_it(env::var_os)))
+}
+
+/// What to do about a server that no connection reaches.
+fn reach_it(variable: impl Fn(&'static str) -> Option<OsString>) -> String {
+    let advice = "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS";
+    let proxy =
+        ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy"].into_iter().find(|name| variable(name).is_some());
+    // Other clients go through it, and may well reach the server.
+    proxy.map_or_else(|| advice.to_owned(), |name| format!("{advice} ({name} is not heeded: connections are direct)"))
+}
+
 /// What to do about a server at `endpoint` that does not answer over HTTP.
 pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
     use ConnectionFault::{Closed, Reset};
@@ -40,7 +59,7 @@ pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
         "does that port speak TLS? name one that does, use http:// in -u, or show the certificate that it wants of clients"
             .to_owned()
     } else {
-        "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
+        reach_it(env::var_os)
     }
 }
 
@@ -67,6 +86,13 @@ fn tls(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proxy_that_is_not_heeded_is_named() {
+        let advice = |set: &'static str| reach_it(|name| (name == set).then(|| "http://proxy:3128".into()));
+        assert!(advice("").ends_with("--server-wait SECONDS"), "{}", advice(""));
+        assert!(advice("https_proxy").ends_with("(https_proxy is not heeded: connections are direct)"));
+    }
 
     #[test]
     fn what_a_server_says_against_a_handshake_has_an_advice() {

@@ -166,7 +166,8 @@ fn failures_and_decoupled_answers_are_told_as_they_are() {
     let asked = Instant::now();
     let error = GrpcBackend::connect(&connection).unwrap().model(&ModelId::latest("nobody")).unwrap_err();
     let error = error.to_string();
-    assert!(error.contains("there is no model 'nobody'") && error.contains("unknown model"), "{error}");
+    assert!(error.contains("there is no model 'nobody' (the server has decoupled, failing)"), "{error}");
+    assert!(error.contains("unknown model"), "{error}");
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
 }
 

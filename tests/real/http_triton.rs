@@ -126,6 +126,7 @@ fn failures_and_unknown_models_carry_the_servers_words() {
     let error = HttpBackend::connect(&patient).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("there is no model 'nothing'") && error.contains("unknown model: 'nothing'"), "{error}");
+    assert!(error.contains("(the server has failing)"), "{error}");
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
 }
 

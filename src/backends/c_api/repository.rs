@@ -8,9 +8,7 @@ use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 use crate::model::ModelId;
-
-/// Maximum number of models listed in a message.
-const MAX_LISTED: usize = 10;
+use crate::model_list::in_words;
 
 /// Checks that the repositories exist and contain each of the models. Repositories that are not paths (`s3://…`) are
 /// left to the server.
@@ -76,11 +74,7 @@ fn listed(repositories: &[PathBuf]) -> String {
     let folders = entries.filter(|entry| entry.path().is_dir());
     let mut names: Vec<String> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    match names.len() {
-        0 => "none at all".to_owned(),
-        1..=MAX_LISTED => names.join(", "),
-        count => format!("{} and {} more", names[..MAX_LISTED].join(", "), count - MAX_LISTED),
-    }
+    in_words(&names)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod request;
 mod rules;
 mod service;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +48,7 @@ use crate::kserve_grpc::service::KserveGrpc;
 use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
+use crate::model_list;
 use crate::plan::{Compression, ConnectionPlan};
 use crate::unready::UNREADY;
 
@@ -112,7 +113,7 @@ impl GrpcBackend {
             let is_open = ready.ready || is_live();
             is_open.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
         };
-        backend.await_ready("the server", live, || false)?;
+        backend.await_ready("the server", live, || None)?;
         let metadata: ServerMetadata = backend
             .call("ServerMetadata", &Empty {})
             .map_err(|error| backend.failed("reading its metadata", &error))?;
@@ -145,26 +146,27 @@ impl GrpcBackend {
         Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()))
     }
 
-    /// Retries until it succeeds, or until time is up; at least once.
+    /// Retries until it succeeds, until `why_never` says that it will not, or until time is up; at least once.
     fn await_ready(
         &self,
         subject: &str,
         ask: impl FnMut(Duration) -> Result<(), InferError>,
-        is_absent: impl Fn() -> bool,
+        why_never: impl Fn() -> Option<String>,
     ) -> Result<()> {
-        let absent = Cell::new(false);
+        let why = RefCell::new(None);
         let is_final = |reason: &InferError| {
-            absent.set(advice::grpcs(reason).is_none() && is_absent());
-            absent.get() || advice::grpcs(reason).is_some()
+            let has_advice = advice::grpcs(reason).is_some();
+            *why.borrow_mut() = if has_advice { None } else { why_never() };
+            has_advice || why.borrow().is_some()
         };
-        self.wait.retry(ask, is_final).map_err(|reason| match advice::grpcs(&reason) {
-            Some(advice) => self.failed(&format!("{subject} is not ready"), &reason).advice(advice),
-            None if absent.get() => {
-                self.failed(&format!("there is no {subject}, and nothing is being loaded"), &reason)
-            }
-            None => {
+        self.wait.retry(ask, is_final).map_err(|reason| match (advice::grpcs(&reason), why.take()) {
+            (Some(advice), _) => self.failed(&format!("{subject} is not ready"), &reason).advice(advice),
+            (None, Some(why)) => self.failed(&why, &reason),
+            (None, None) => {
                 let waited = self.wait.seconds();
-                self.failed(&format!("{subject} was not ready within {waited} s (--server-wait)"), &reason)
+                let failed =
+                    self.failed(&format!("{subject} was not ready within {waited} s (--server-wait)"), &reason);
+                advice::no_grpc(&reason).into_iter().fold(failed, Error::advice)
             }
         })
     }
@@ -228,7 +230,9 @@ impl Backend for GrpcBackend {
             Ready { ready: true } => Ok(()),
             Ready { ready: false } => Err(self.not_ready(id)),
         };
-        self.await_ready(&format!("model '{id}'"), ready, || self.is_absent(id))?;
+        let absence = || self.is_absent(id).then(|| model_list::absence(self, id));
+        let why_never = || model_list::failure(self, id).or_else(absence);
+        self.await_ready(&format!("model '{id}'"), ready, why_never)?;
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)
             .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;

@@ -22,7 +22,7 @@ mod service;
 mod template;
 mod templates;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -47,6 +47,7 @@ use crate::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ConfigMark, ModelId, ModelSpec};
+use crate::model_list;
 use crate::plan::{ConnectionPlan, TensorFormat, TraceSettings};
 use crate::triton_json::{ConfigJson, StatisticsJson, model_of};
 use crate::unready::UNREADY;
@@ -187,15 +188,15 @@ impl HttpBackend {
     }
 
     /// The error of a model that is not ready, in the server's words when asked for the model itself: about readiness
-    /// it only says no.
-    fn not_ready(&self, id: &ModelId, refusal: InferError, absent: bool) -> Error {
+    /// it only says no. `why` is what its list of models says.
+    fn not_ready(&self, id: &ModelId, refusal: InferError, why: Option<String>) -> Error {
         let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
         let reason = match asked {
             Ok(reply) => reply.refusal().unwrap_or_else(|| InferError::new(refusal.code, UNREADY)),
             Err(_) => refusal,
         };
-        if absent {
-            return self.control.error(&format!("there is no model '{id}', and nothing is being loaded"), &reason);
+        if let Some(why) = why {
+            return self.control.error(&why, &reason);
         }
         let waited = self.wait.seconds();
         self.control.error(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)
@@ -257,12 +258,13 @@ impl Backend for HttpBackend {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
         let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
-        let absent = Cell::new(false);
+        let why = RefCell::new(None);
         let is_final = |_: &InferError| {
-            absent.set(self.is_absent(id));
-            absent.get()
+            let absence = || self.is_absent(id).then(|| model_list::absence(self, id));
+            *why.borrow_mut() = model_list::failure(self, id).or_else(absence);
+            why.borrow().is_some()
         };
-        self.wait.retry(attempt, is_final).map_err(|error| self.not_ready(id, error, absent.get()))?;
+        self.wait.retry(attempt, is_final).map_err(|error| self.not_ready(id, error, why.take()))?;
         let metadata = self.control.get_json(
             &model_path(endpoint, id, ""),
             &format!("metadata of model '{id}'"),

@@ -69,10 +69,7 @@ impl TfServingGrpc {
     /// An error of this server, with what was being done.
     fn failed(&self, doing: &str, error: &InferError) -> Error {
         let failed = Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()));
-        match advice::grpcs(error) {
-            Some(advice) => failed.advice(advice),
-            None => failed,
-        }
+        advice::no_grpc(error).into_iter().fold(failed, Error::advice)
     }
 
     /// Whether a matching version is available; read from the metadata if the server does not report versions.

@@ -40,6 +40,12 @@ fn a_repository_and_a_server_list_the_same_models() {
             assert_eq!(block(&remote.stdout, name), block(&local.stdout, name), "{protocol}");
         }
         assert!(block(&remote.stdout, "broken")[0].contains("unavailable"), "{}", remote.stdout);
+        // Waiting does not help a model that the server could not load.
+        let measure =
+            |model: &str| TritonServer::program_at(&server.url(protocol), protocol, model).args("--server-wait 60");
+        measure("broken").run().failure(&["model 'broken' could not be loaded by the server", "'absent'"]);
+        measure("b").args("-x 7").run().failure(&["no model 'b:7'", "its versions: 1"]);
+        measure("c").run().failure(&["no model 'c'", "the server has a, b, broken"]);
     }
 }
 
@@ -56,5 +62,7 @@ fn one_model_may_be_asked_for() {
 fn a_server_that_lists_no_models_is_an_error() {
     Program::new().args("models --service-kind tfserving").run().refusal(&["--service-kind tfserving", "KServe"]);
     Program::new().args("models -u 127.0.0.1:1 --server-wait 0").run().refusal(&["no server answers at"]);
+    let closed = Program::new().args("models -i grpc -u 127.0.0.1:1 --server-wait 0").run();
+    closed.refusal(&["127.0.0.1:1: the server was not ready", "Connection refused", "start it, name it with -u"]);
     Program::new().named_perf_analyzer().args("models").run().failure(&["triton-bench models"]);
 }
