@@ -234,6 +234,7 @@ impl OpenAiArgs {
         OpenAiPlan {
             endpoint,
             streaming,
+            without_usage: false,
             tokenizer: self.tokenizer.clone(),
             response_format: self.response_format.clone(),
             sessions: self.plays_turns(),

@@ -123,6 +123,7 @@ impl Plan {
         self.measurement.give_up_after.get_or_insert(usual);
         self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
         self.output.as_upstream = codes == Codes::PerfAnalyzers;
+        self.target.openai.without_usage = codes == Codes::PerfAnalyzers;
         if codes == Codes::PerfAnalyzers && self.data.replies == ReplyRule::Readable {
             // Its callers count what the server calls a success.
             self.data.replies = ReplyRule::Any;

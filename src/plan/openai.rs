@@ -9,6 +9,8 @@ pub struct OpenAiPlan {
     pub endpoint: String,
     /// Whether payloads that do not say ask for a stream, and for its usage.
     pub streaming: bool,
+    /// Whether such streams are not asked for their usage: perf_analyzer sends what its caller wrote.
+    pub without_usage: bool,
     /// The file of the tokenizer that counts the tokens of answers, where the server tells none.
     pub tokenizer: Option<PathBuf>,
     /// The field `response_format` of every payload: the form that answers are held to, as JSON.

@@ -168,7 +168,8 @@ fn check_turn(body: &Body) -> Result<()> {
 
 /// The head of all requests, without its last field.
 fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
-    let mut out = headers.begin("POST", &format!("{}/{path}", endpoint.prefix), endpoint);
+    let target = without_dots(&format!("{}/{path}", endpoint.prefix));
+    let mut out = headers.begin("POST", &target, endpoint);
     headers.write_own(&mut out, "Accept", "*/*");
     headers.write_own(&mut out, "Content-Type", "application/json");
     if is_messages(path) {
@@ -176,6 +177,27 @@ fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
     }
     headers.write_given(&mut out);
     out
+}
+
+/// A path without the segments `.` and `..`, as clients send it (RFC 3986, 5.2.4): genai-perf's name of the root, where TGI answers,
+/// is `.`.
+fn without_dots(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let mut kept: Vec<&str> = Vec::new();
+    let mut ends_in_dots = false;
+    for segment in path.split('/') {
+        ends_in_dots = matches!(segment, "." | "..");
+        match segment {
+            ".." if kept.len() > 1 => drop(kept.pop()),
+            "." | ".." => {}
+            name => kept.push(name),
+        }
+    }
+    // What such a segment leads to is a folder.
+    if ends_in_dots {
+        kept.push("");
+    }
+    kept.join("/") + query
 }
 
 /// Whether an endpoint is that of Anthropic's messages.
@@ -231,7 +253,7 @@ fn document(
     }
     if plan.streaming {
         fields.add("stream", &Value::from(true));
-        if fields.has_true("stream") && takes_stream_options(&plan.endpoint) {
+        if !plan.without_usage && fields.has_true("stream") && takes_stream_options(&plan.endpoint) {
             fields.add("stream_options", &serde_json::json!({ "include_usage": true }));
         }
     }
@@ -245,5 +267,26 @@ fn json(value: &ParameterValue) -> Value {
         ParameterValue::Uint(value) => Value::from(*value),
         ParameterValue::Double(value) => Value::from(*value),
         ParameterValue::Text(value) => Value::from(value.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_dots;
+
+    #[test]
+    fn paths_are_sent_without_dots() {
+        for (path, sent) in [
+            ("/.", "/"),
+            ("/api/.", "/api/"),
+            ("/v1/./chat/completions", "/v1/chat/completions"),
+            ("/v1/../generate", "/generate"),
+            ("/../..", "/"),
+            ("/v1/..?a=./b/..", "/?a=./b/.."),
+            ("/v1//chat/completions/", "/v1//chat/completions/"),
+            ("/v1/.well/a..b", "/v1/.well/a..b"),
+        ] {
+            assert_eq!(without_dots(path), sent);
+        }
     }
 }

@@ -344,6 +344,8 @@ fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
         r#"{"stream":true,"stream_options":null}"#
     );
     assert_eq!(body(sent(r#"{"stream":false}"#, &streaming, false, Vec::new())), r#"{"stream":false}"#);
+    let unasked = OpenAiPlan { without_usage: true, ..streaming.clone() };
+    assert_eq!(body(sent("{}", &unasked, false, Vec::new())), r#"{"stream":true}"#);
     for endpoint in ["v1/responses", "v1/responses/?a=b", "v1/messages"] {
         let plan = OpenAiPlan { endpoint: endpoint.to_owned(), ..streaming.clone() };
         assert_eq!(body(sent("{}", &plan, false, Vec::new())), r#"{"stream":true}"#, "{endpoint} takes no options");
