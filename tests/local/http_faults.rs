@@ -147,6 +147,10 @@ fn chunked_slow_and_interim_replies_are_answers() {
     for slots in [1, 3] {
         all(|_| vec![Act::Send(chunked(&good_answer()))], slots);
         all(|_| vec![Act::Send([b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), good_answer()].concat())], slots);
+        // Ends of lines that no length counts, behind the answer or before the next.
+        all(|_| vec![Act::Send([good_answer(), b"\r\n".to_vec()].concat())], slots);
+        all(|_| vec![Act::Send([good_answer(), b"\n\n".to_vec()].concat())], slots);
+        all(|_| vec![Act::Send([b"\r\n".to_vec(), good_answer()].concat())], slots);
         all(
             |_| {
                 good_answer()

@@ -57,10 +57,15 @@ impl Questions {
             }
         }
         let mut line = Http2Socket::connect(&self.connector, call.deadline.at_most(CONNECT_LIMIT))?;
+        call.await_room(&mut line)?;
         let answer = call.exchange(&mut line)?;
         *held = Some(line);
         answer
     }
+}
+
+fn no_room() -> InferError {
+    status::error(status::UNAVAILABLE, "the server takes no calls on this connection")
 }
 
 fn late() -> InferError {
@@ -82,6 +87,22 @@ struct SingleCall<'a> {
 }
 
 impl SingleCall<'_> {
+    /// Waits until a new connection takes a call: a server may allow none at first.
+    fn await_room(&self, line: &mut Http2Socket) -> Result<(), InferError> {
+        while !line.h2.can_open() {
+            if line.h2.goaway().is_some() {
+                return Err(no_room());
+            }
+            line.flush(|_| ())?;
+            let filled = line.fill()?;
+            if filled {
+                line.process(&mut NoEvents)?;
+            }
+            line.await_bytes(filled, self.deadline).map_err(|_| no_room())?;
+        }
+        Ok(())
+    }
+
     /// Sends the request and waits until its stream has ended; returns the answer's message, or the error in its place.
     /// An outer error means that the connection is of no further use, and that there is no answer.
     fn exchange(&self, line: &mut Http2Socket) -> Result<Result<Vec<u8>, InferError>, InferError> {
@@ -91,7 +112,7 @@ impl SingleCall<'_> {
             line.process(&mut NoEvents)?;
         }
         if !line.h2.can_open() {
-            return Err(status::error(status::UNAVAILABLE, "the server takes no calls on this connection"));
+            return Err(no_room());
         }
         let token = Token(0);
         let stream = line.h2.open(token, self.block);

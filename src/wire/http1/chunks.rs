@@ -1,9 +1,12 @@
-//! Decodes the chunked transfer coding, byte by byte.
+//! Decodes the chunked transfer coding, byte by byte. Its lines may end without a carriage return, as those of a head may.
 
 use crate::http1::malformed::Malformed;
 
-/// Limit on chunk extensions and trailers of one reply, in bytes.
+/// Limit on chunk extensions and trailers, in bytes, beyond what comes with the data.
 const MAX_CONTROL_BYTES: u32 = 16 * 1024;
+/// Bytes of an extension that any chunk may have, and further ones for each byte of its data: a long stream has many chunks.
+const CONTROL_PER_CHUNK: u64 = 16;
+const CONTROL_PER_BYTE: u64 = 2;
 
 /// The reader's position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +64,12 @@ impl Chunks {
         match (self.state, byte) {
             (State::Size { digits }, byte) => self.size(digits, byte),
             (State::Extension, b'\r') => Ok(State::SizeEnd),
+            (State::Extension | State::SizeEnd, b'\n') => Ok(self.size_ends()),
             (State::Extension, _) => self.control(State::Extension),
-            (State::SizeEnd, b'\n') if self.left == 0 => Ok(State::TrailerStart),
-            (State::SizeEnd, b'\n') => Ok(State::Data),
             (State::DataReturn, b'\r') => Ok(State::DataEnd),
-            (State::DataEnd, b'\n') => Ok(State::Size { digits: 0 }),
+            (State::DataReturn | State::DataEnd, b'\n') => Ok(State::Size { digits: 0 }),
             (State::TrailerStart, b'\r') => Ok(State::TrailerEnd),
+            (State::TrailerStart, b'\n') => Ok(State::Complete),
             (State::TrailerStart, _) => self.control(State::Trailer),
             (State::Trailer, b'\n') => Ok(State::TrailerStart),
             (State::Trailer, _) => self.control(State::Trailer),
@@ -81,6 +84,7 @@ impl Chunks {
             b'a'..=b'f' => byte - b'a' + 10,
             b'A'..=b'F' => byte - b'A' + 10,
             b'\r' if digits > 0 => return Ok(State::SizeEnd),
+            b'\n' if digits > 0 => return Ok(self.size_ends()),
             b';' | b' ' | b'\t' if digits > 0 => return Ok(State::Extension),
             _ => return Err(Malformed::new("the size of a chunk of the reply is not a hexadecimal number")),
         };
@@ -92,6 +96,16 @@ impl Chunks {
         }
         self.left = self.left << 4 | u64::from(digit);
         Ok(State::Size { digits: digits + 1 })
+    }
+
+    /// The line with a chunk's size is over.
+    fn size_ends(&mut self) -> State {
+        if self.left == 0 {
+            return State::TrailerStart;
+        }
+        let granted = self.left.saturating_mul(CONTROL_PER_BYTE).saturating_add(CONTROL_PER_CHUNK);
+        self.control = self.control.saturating_sub(u32::try_from(granted).unwrap_or(u32::MAX));
+        State::Data
     }
 
     fn control(&mut self, next: State) -> Result<State, Malformed> {

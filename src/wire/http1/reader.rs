@@ -250,6 +250,8 @@ fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usiz
     let mut parser = httparse::ParserConfig::default();
     // A client must take fields that go on in the next line (RFC 9112, section 5.2).
     parser.allow_obsolete_multiline_headers_in_responses(true);
+    // Proxies take such blanks away (RFC 9112, section 5.1); not every server has one in front of it.
+    parser.allow_spaces_after_header_name_in_responses(true);
     let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, &mut fields) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),

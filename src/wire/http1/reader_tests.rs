@@ -53,6 +53,45 @@ fn lengths_chunks_and_closing_end_a_body() {
     assert_eq!(read_all_ways(bare), Ok((204, Vec::new(), 0, true)));
 }
 
+#[test]
+fn lines_may_end_without_a_carriage_return() {
+    let chunked = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3;x=y\nhel\n2\nlo\n0\nTrailer: 1\n\n";
+    assert_eq!(read_all_ways(chunked.as_bytes()), Ok((200, b"hello".to_vec(), 0, true)));
+    // Of a mixed kind, and without trailers.
+    let mixed = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\nhel\r\n2\r\nlo\n0\r\n\n";
+    assert_eq!(read_all_ways(mixed.as_bytes()), Ok((200, b"hello".to_vec(), 0, true)));
+    for broken in ["\n3\nhel\n0\n\n", "3\nhell\n0\n\n", ";\n3\nhel\n0\n\n"] {
+        let bytes = format!("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n{broken}");
+        assert!(read_all_ways(bytes.as_bytes()).is_err(), "{broken:?}");
+    }
+}
+
+#[test]
+fn extensions_of_chunks_may_grow_with_the_data_and_not_without_it() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let stream = |chunk: &str, count: usize| format!("{HEAD}{}0\r\n\r\n", chunk.repeat(count));
+    // Sizes with blanks behind them, names of parts, and a signature with each.
+    let signed = format!("28;chunk-signature={}\r\n{}\r\n", "a".repeat(64), "x".repeat(40));
+    for (chunk, data) in [("1      \r\nx\r\n", 1), ("4;index=7;part=2\r\nabcd\r\n", 4), (&signed, 40)] {
+        let bytes = stream(chunk, 4000);
+        let (status, body, left, complete) = read(bytes.as_bytes(), bytes.len()).expect(chunk);
+        assert_eq!((status, body.len(), left, complete), (200, 4000 * data, 0, true), "{chunk}");
+    }
+    let empty_words = format!("1;{}\r\nx\r\n", "y".repeat(100));
+    for endless in [stream(&empty_words, 4000), format!("{HEAD}1;{}", "y".repeat(20_000)), stream("0\r\n", 1) + "x"] {
+        let refused = read(endless.as_bytes(), endless.len());
+        assert!(refused.is_err() || refused.as_ref().is_ok_and(|(_, _, left, _)| *left > 0), "{}", &endless[..99]);
+    }
+}
+
+/// RFC 9112, section 5.1.
+#[test]
+fn blanks_may_stand_before_the_colon_of_a_field() {
+    let spaced = b"HTTP/1.1 200 OK\r\nContent-Type : text/event-stream\r\nContent-Length \t: 2\r\n\r\nok";
+    assert_eq!(read_all_ways(spaced), Ok((200, b"ok".to_vec(), 0, true)));
+    assert!(read_all_ways(b"HTTP/1.1 200 OK\r\nContent Length: 2\r\n\r\nok").is_err());
+}
+
 /// RFC 9112, section 5.2.
 #[test]
 fn fields_may_go_on_in_the_next_line() {

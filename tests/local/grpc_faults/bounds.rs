@@ -94,6 +94,28 @@ fn a_flood_during_a_load_ends_the_connection_and_its_requests() {
 }
 
 #[test]
+fn questions_wait_for_a_server_that_allows_none_at_first() {
+    // Each connection is treated so: another one would be no answer.
+    let address = serve_all(|_, mut peer| {
+        peer.shake_hands(&[(4, 1 << 30), (3, 0)]);
+        std::thread::sleep(Duration::from_millis(300));
+        peer.settings(&[(3, 1)]);
+        for body in [&[8, 1][..], &[]] {
+            let Some((stream, _)) = peer.request() else { return };
+            peer.say(&answer(stream, body));
+        }
+        peer.linger();
+    });
+    backend(&address, PLAIN);
+    let never = serve_all(|_, mut peer| {
+        peer.shake_hands(&[(4, 1 << 30), (3, 0)]);
+        peer.linger();
+    });
+    let error = bounded(|| refusal(&never));
+    assert!(error.contains("takes no calls on this connection"), "{error}");
+}
+
+#[test]
 fn timed_control_calls_keep_their_deadline_whatever_trickles() {
     // Each byte of a long answer comes in a frame of its own, and the socket is never empty.
     let address = serve_all(|number, mut peer| {
