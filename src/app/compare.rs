@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::app::signals;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::plan::Comparison;
@@ -16,6 +17,7 @@ use crate::stdio::{self, note};
 /// # Errors
 /// If a file is no result, the results are of different things, or have no level in common.
 pub fn compare(wanted: &Comparison) -> Result<u8> {
+    signals::survive_file_limits()?;
     let (reference, other) = (read(&wanted.reference)?, read(&wanted.other)?);
     let names = format!("{} and {}", shown(&wanted.reference), shown(&wanted.other));
     let differences = differences(&reference.setup, &other.setup);

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::app::screen::Screen;
+use crate::app::signals;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit;
@@ -29,6 +30,7 @@ const IDLE: f64 = 0.05;
 /// # Errors
 /// If standard output is closed or full.
 pub fn examine(wanted: &Checkup) -> Result<u8> {
+    signals::survive_file_limits()?;
     let screen = Screen::new();
     let (mut notes, mut warnings) = (0, 0);
     for group in [of_processors, of_time, of_others, of_memory, of_limits, of_gpus] {

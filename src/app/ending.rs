@@ -142,14 +142,16 @@ pub fn die(death: Death) {
     let code = match phase::now() {
         Phase::Written(code) => code,
         Phase::Measuring => {
-            phase::interrupt();
+            let (_, is_first) = phase::interrupt();
             let mut kept = KEPT.lock();
             let until = Stamp::now().plus_duration(KEEP_LIMIT);
             while kept.is_none() && Stamp::now() < until {
                 let _ = IS_KEPT.wait_for(&mut kept, until.from_now());
             }
-            // Whoever interrupts a run may be content with what it has; nobody has interrupted this one.
-            kept.filter(|code| *code != exit::OK).unwrap_or(exit::FAILED)
+            // Whoever interrupts a run may be content with what it has, or with nothing; this one has failed, unless somebody has
+            // interrupted it before.
+            let is_true = |code: &u8| *code != exit::OK && !(is_first && *code == exit::INTERRUPTED);
+            kept.filter(is_true).unwrap_or(exit::FAILED)
         }
         Phase::Waiting | Phase::Making | Phase::Loading => exit::FAILED,
     };

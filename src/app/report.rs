@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::app::outputs;
+use crate::app::{outputs, signals};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
@@ -21,6 +21,7 @@ use crate::stdio;
 /// # Errors
 /// If a file is no result, or what was asked for cannot be written.
 pub fn report(wanted: &ReportOf) -> Result<u8> {
+    signals::survive_file_limits()?;
     let read: Vec<_> = wanted.results.iter().map(|path| ("a result".to_owned(), path.as_path())).collect();
     outputs::check_files(&outputs::pages(&wanted.pages, "-o"), &read)?;
     let results = wanted.results.iter().map(|path| RunResult::read(path)).collect::<Result<Vec<_>>>()?;

@@ -150,6 +150,7 @@ impl Watch {
             if repeats.contain(received, Stamp::now()) {
                 return;
             }
+            stdio::lose_patience();
             passed_on.lock().receive(received);
             if received.signal == SIGQUIT {
                 // The run would be killed with this process, before it has cleaned up.

@@ -79,6 +79,14 @@ fn unwatched(error: &io::Error) -> Error {
     Error::machine(format!("cannot watch for interrupts: {error}"))
 }
 
+/// For commands that an interrupt may end at once: has a file that reaches the limit of its size be an error where it is written.
+///
+/// # Errors
+/// If the signal handler cannot be installed.
+pub fn survive_file_limits() -> Result<()> {
+    crate::signals::survive_file_limits().map_err(|error| unwatched(&error))
+}
+
 /// Interrupts, as the key of a terminal does.
 #[cfg(feature = "live")]
 pub fn press() {
@@ -124,6 +132,7 @@ impl Watcher {
                 return;
             }
         }
+        stdio::lose_patience();
         let (phase, first) = phase::interrupt();
         match answer(phase, first) {
             Answer::Say(text) => ending::try_to(move || stdio::say(text)),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::app::screen::Screen;
+use crate::app::signals;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
@@ -17,6 +18,7 @@ use crate::traces::{Trace, TraceFile, add_up, read, stages};
 /// # Errors
 /// The first file that cannot be read, or that holds no request from its start to its end.
 pub fn summarise(wanted: &TraceFiles) -> Result<u8> {
+    signals::survive_file_limits()?;
     let screen = Screen::new();
     if let Some(path) = &wanted.export {
         report::check_writable("--trace-export", path)?;

@@ -111,14 +111,21 @@ impl Listener {
             }
         };
         thread::Builder::new().name("handled signals".to_owned()).spawn(listen)?;
-        // A file that reaches the limit of its size is an error where it is written, as if the disk was full.
-        signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+        survive_file_limits()
     }
 
     /// Does what is done with a signal that arrives.
     pub fn send(&self, received: ReceivedSignal) {
         (self.handler.lock())(received);
     }
+}
+
+/// Makes a file that reaches the limit of its size an error where it is written, as if the disk was full.
+///
+/// # Errors
+/// If the handler cannot be installed.
+pub fn survive_file_limits() -> io::Result<()> {
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
 }
 
 fn read(file: &SignalFd, handler: &Handler) {

@@ -1,15 +1,18 @@
 //! Data goes to standard output, everything else to standard error.
 
+mod writing;
+
 use std::borrow::Cow;
 use std::env;
 use std::fmt::{Display, Write as _};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::stdio::writing::Patience;
 
 /// Whether a terminal interprets a character instead of showing it: all control characters, and those that change the
 /// direction of writing.
@@ -86,18 +89,25 @@ pub enum Stream {
     Error,
 }
 
+/// Whether the user has interrupted.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static READER_OF_OUTPUT: Patience = Patience::until(&IS_INTERRUPTED);
+static READER_OF_ERRORS: Patience = Patience::until(&IS_INTERRUPTED);
+
+/// The user has interrupted: readers that read nothing are not waited for without end any more.
+pub fn lose_patience() {
+    IS_INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
 impl Stream {
     /// Writes a text as it is, in one piece.
     ///
     /// # Errors
-    /// If the stream is closed or full.
+    /// If the stream is closed or full, or takes nothing although the user has interrupted.
     pub fn write(self, text: &str) -> io::Result<()> {
         match self {
-            Self::Output => {
-                let mut out = io::stdout().lock();
-                out.write_all(text.as_bytes()).and_then(|()| out.flush())
-            }
-            Self::Error => io::stderr().write_all(text.as_bytes()),
+            Self::Output => READER_OF_OUTPUT.write(io::stdout().lock(), text),
+            Self::Error => READER_OF_ERRORS.write(io::stderr().lock(), text),
         }
     }
 }

@@ -1,13 +1,18 @@
 //! Interrupts of runs over HTTP: what was measured stays, what was not is not shown, and what fails for them is no failure.
 
 use std::fs;
+use std::io::PipeWriter;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use serde_json::Value;
 
 use crate::support::http_server::{Act, HttpServer, Received, good_answer};
+use crate::support::watched::Watched;
 use crate::support::{Finished, Program, Running};
 
 const SIGINT: i32 = 2;
@@ -179,4 +184,31 @@ fn two_signals_of_one_cause_are_one_interrupt() {
     running.signal(SIGTERM);
     let finished = running.finish();
     assert!(finished.code() == 130 && !finished.stderr.contains("nothing was measured"), "{finished:#?}");
+}
+
+/// Fills a pipe that nobody reads: it takes nothing more.
+fn fill(writer: &PipeWriter) {
+    let flags = fcntl_getfl(writer).unwrap();
+    fcntl_setfl(writer, flags | OFlags::NONBLOCK).unwrap();
+    while rustix::io::write(writer, &[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(writer, flags).unwrap();
+}
+
+#[test]
+fn a_report_that_nobody_reads_keeps_no_interrupted_run_from_its_end() {
+    for signal in [SIGINT, SIGTERM] {
+        let (server, folder, (_reader, writer)) = (server(1), tempfile::tempdir().unwrap(), std::io::pipe().unwrap());
+        let file = folder.path().join("r.json");
+        let program = on(&server).args("-p 60000 --summary-file").arg(&file);
+        let mut command = Command::new(program.command().get_program());
+        command.args(program.command().get_args()).stdin(Stdio::null()).stderr(Stdio::null());
+        command.stdout(writer.try_clone().unwrap());
+        let mut process = Watched::start(&mut command);
+        wait_for_requests(&server, 200);
+        fill(&writer);
+        process.signal(signal);
+        let status = process.wait(Duration::from_secs(60));
+        assert_eq!(status.code(), Some(99), "{status:?}");
+        assert_eq!(levels(&file).len(), 1, "what was measured is in its file");
+    }
 }
