@@ -1,9 +1,10 @@
 //! What users of other load generators (hey, oha, wrk, ab, vegeta, locust, k6; for language models vLLM's `bench serve`, aiperf and
 //! genai-perf) write by habit, and what it means here.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::exit::Codes;
 use ::model::starter::Format;
 
 /// What a flag of theirs is here.
@@ -137,9 +138,16 @@ const CONCURRENCY: &[u8] = b"--old-end-concurrency";
 /// perf_analyzer's old flags, beside which `-c` ends a range.
 const OLD: [&[u8]; 2] = [b"--old-dynamic-concurrency", b"--old-start-concurrency"];
 
-/// The words of a run under this program's own name, where `-c` is the concurrency unless perf_analyzer's old `-d` or `-t`
-/// stand beside it.
-pub fn translated(arguments: Vec<OsString>) -> Vec<OsString> {
+/// The words of a run as those mean them who call the program by that name.
+pub fn translated(arguments: Vec<OsString>, codes: Codes) -> Vec<OsString> {
+    match codes {
+        Codes::Own => with_short_concurrency(arguments),
+        Codes::PerfAnalyzers => with_whole_numbers(arguments),
+    }
+}
+
+/// Under this program's own name, `-c` is the concurrency unless perf_analyzer's old `-d` or `-t` stand beside it.
+fn with_short_concurrency(arguments: Vec<OsString>) -> Vec<OsString> {
     let begins = |word: &OsString, with: &[u8]| word.as_encoded_bytes().starts_with(with);
     if arguments.iter().any(|word| OLD.iter().any(|old| begins(word, old))) {
         return arguments;
@@ -150,6 +158,47 @@ pub fn translated(arguments: Vec<OsString>) -> Vec<OsString> {
         None => word,
     };
     arguments.into_iter().map(renamed).collect()
+}
+
+/// Flags of perf_analyzer's with whole numbers, or ranges of them.
+const WHOLE: &[&str] = &[
+    "batch-size",
+    "concurrency-range",
+    "log-frequency",
+    "max-threads",
+    "max-trials",
+    "measurement-request-count",
+    "num-of-sequences",
+    "old-end-concurrency",
+    "old-start-concurrency",
+    "output-shared-memory-size",
+    "periodic-concurrency-range",
+    "request-count",
+    "request-period",
+    "sequence-id-range",
+    "sequence-length",
+    "session-concurrency",
+    "string-length",
+    "trace-count",
+    "warmup-request-count",
+];
+
+/// Scripts compute whole numbers as `8.0`, which perf_analyzer reads up to the point.
+fn with_whole_numbers(arguments: Vec<OsString>) -> Vec<OsString> {
+    let read = |word: OsString| whole(&word).unwrap_or(word);
+    arguments.into_iter().map(read).collect()
+}
+
+/// `--flag=1:4` for `--flag=1.0:4.0`, if the flag takes whole numbers. A part that is none stays as it is.
+fn whole(word: &OsStr) -> Option<OsString> {
+    let (flag, value) = word.to_str()?.strip_prefix("--")?.split_once('=')?;
+    let is_zero = |fraction: &str| !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+    let part = |part: &str| match part.split_once('.') {
+        Some((number, fraction)) if !number.is_empty() && is_zero(fraction) => number.to_owned(),
+        _ => part.to_owned(),
+    };
+    let parts: Vec<String> = value.split(':').map(part).collect();
+    WHOLE.contains(&flag).then(|| format!("--{flag}={}", parts.join(":")).into())
 }
 
 /// The answer to a time such as `10s`, which wrk takes behind its -d.

@@ -191,7 +191,7 @@ fn flags_of_a_run(called: &Called, arguments: impl IntoIterator<Item = OsString>
             Err(help::stray(called, &strays, secrets::may_hold_secret(&arguments)))
         }
         CommandLine::Run(arguments, strays) => {
-            let arguments = if codes == Codes::Own { habits::translated(arguments) } else { arguments };
+            let arguments = habits::translated(arguments, codes);
             config::command(&called.run, arguments, &strays, codes)
         }
     }

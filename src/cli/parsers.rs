@@ -130,11 +130,11 @@ pub fn header(text: &str) -> Result<(String, String), String> {
 
 /// `name` or `name:version`.
 pub fn model(text: &str) -> Result<ModelId, String> {
-    let text = text.trim();
     let (name, version) = match text.split_once(':') {
-        Some((name, version)) => (name, Some(integer(version, 1, u64::MAX)?)),
+        Some((name, version)) => (name, Some(integer(version.trim(), 1, u64::MAX)?)),
         None => (text, None),
     };
+    let name = name.trim();
     if name.is_empty() {
         return Err("it must be name or name:version".to_owned());
     }
@@ -313,8 +313,10 @@ mod tests {
 
     #[test]
     fn models_of_a_list_may_stand_behind_blanks() {
-        assert_eq!(model(" slow:2"), Ok(ModelId { name: "slow".into(), version: Some(2) }));
-        assert!(model(" ").is_err());
+        for text in [" slow:2", "slow:2 ", "slow : 2"] {
+            assert_eq!(model(text), Ok(ModelId { name: "slow".into(), version: Some(2) }), "{text}");
+        }
+        assert!([" ", " :2", "slow: "].iter().all(|text| model(text).is_err()));
     }
 
     #[test]

@@ -216,7 +216,8 @@ impl ServerArgs {
             },
             Wire::Grpc => Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
         };
-        let url = url.map_or_else(|| format!("localhost:{}", service.port(&protocol)), str::to_owned);
+        let named = |url: &str| if wire == Wire::Grpc { without_resolver(url).to_owned() } else { url.to_owned() };
+        let url = url.map_or_else(|| format!("localhost:{}", service.port(&protocol)), named);
         let tls = match wire {
             Wire::Http => self.tls.https(&url),
             Wire::Grpc => self.tls.grpc(&url),
@@ -286,6 +287,11 @@ impl ServerArgs {
         let nothing = TraceSettings { levels: None, rate: None, count: None, log_frequency: None };
         (settings != nothing).then_some(settings)
     }
+}
+
+/// The host and port of one of gRPC's own names, such as `dns:///host:8001`, which its clients take.
+fn without_resolver(url: &str) -> &str {
+    ["dns:///", "ipv4:", "ipv6:"].iter().find_map(|resolver| url.strip_prefix(resolver)).unwrap_or(url)
 }
 
 /// An address as it may be shown: without credentials and without a query, which may hold some.

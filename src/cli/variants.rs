@@ -62,7 +62,7 @@ fn merged(
             return Err(Error::usage("--help and --version cannot be part of a variant"));
         }
     };
-    let variant_words = if codes == Codes::Own { habits::translated(variant_words) } else { variant_words };
+    let variant_words = habits::translated(variant_words, codes);
     let arg =
         |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));
     if let Some(flag) = variant_words.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {

@@ -185,7 +185,11 @@ fn open_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
         |input: &TensorSpec| plan.data.optional_inputs.takes(input) || model.inputs.iter().all(|input| input.optional);
     let is_open = |input: &&TensorSpec| input.shape.iter().any(|&dim| dim < 0) && !has_shape(&input.name);
     let TensorSpec { name, shape, .. } = model.inputs.iter().filter(|input| spec_takes(input)).find(is_open)?;
-    Some(format!("input '{name}' has the shape {shape:?}, whose -1 the request decides: add --shape {name}:DIM,…"))
+    // The beginning is perf_analyzer's, which scripts look for.
+    Some(format!(
+        "input {name} contains dynamic shape, provide shapes to send along with the request: input '{name}' has the shape \
+         {shape:?}, add --shape {name}:DIM,… with a number for each -1"
+    ))
 }
 
 /// An input named by `--optional-inputs` that the model does not have, or not as an optional one.

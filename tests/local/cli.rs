@@ -114,6 +114,19 @@ fn getopt_habits_are_kept() {
 }
 
 #[test]
+fn whole_numbers_that_a_script_has_computed_are_whole() {
+    let computed = plan("-m m -b 8.0 --concurrency-range 1.0:4.00:1 -r 5.0 --request-count=8.0 --sequence-length 3.0");
+    assert_eq!((computed.data.batch_size, concurrency(&computed)), (8, Range::with_step(1, Some(4), 1)));
+    assert_eq!((computed.measurement.max_trials, computed.measurement.request_count), (5, Some(8)));
+    assert_eq!((computed.load.sequences.length, concurrency(&plan("-m m -t4.0")).start), (Some(3), 4));
+    for line in ["-b 8.5", "-b 8.", "-b .0", "-b 8.0x", "--concurrency-range 1.0:", "--max-trials 29.5", "-b -1.0"] {
+        assert!(error(&format!("-m m {line}")).contains("whole number") || line.ends_with(':'), "{line}");
+    }
+    assert!(own("-m m -b 8.0").is_err(), "under our own name numbers are what their flags take");
+    assert_eq!(plan("-m 8.0 --string-data 1.0").target.model.name, "8.0", "texts stay as they are");
+}
+
+#[test]
 fn a_prefix_means_perf_analyzers_flag_where_it_can() {
     let line = "-m m --trace-r 7";
     assert_eq!(plan(line).target.trace.map(|trace| trace.rate), Some(Some(7)));
@@ -629,6 +642,14 @@ fn each_kind_of_service_has_its_defaults() {
 }
 
 #[test]
+fn grpcs_own_names_of_servers_are_addresses() {
+    for (name, address) in [("dns:///h:9", "h:9"), ("ipv4:127.0.0.1:9", "127.0.0.1:9"), ("ipv6:[::1]:9", "[::1]:9")] {
+        let reached = |line: &str| plan(&format!("-m m {line} -u {name}")).target.connection.url;
+        assert_eq!((reached("-i grpc"), reached("")), (address.to_owned(), name.to_owned()), "{name}");
+    }
+}
+
+#[test]
 fn flags_without_effect_are_named_once_and_never_refused() {
     let idle = |line: &str| plan(line).notes;
     for (line, flags, rule) in [
@@ -865,6 +886,11 @@ fn rules_that_need_the_model() {
             Some("holds 2 IDs, but 5 sequences"),
         ),
         ("-m m", &open, Some("add --shape IN:")),
+        (
+            "-m m",
+            &open,
+            Some("input IN contains dynamic shape, provide shapes to send along with the request: input 'IN' has"),
+        ),
         ("-m m --shape IN:3", &open, None),
         ("-m m --input-data Cargo.toml", &open, None),
         ("-m m --random-range OUT:0:1", &plain, Some("--random-range OUT: there is no such input; there are IN")),
@@ -1055,7 +1081,7 @@ under the name `perf_analyzer`, `-c` has no effect without `-d`. `-z` is `--inpu
 ## What differs from perf_analyzer
 
 - Numbers must be numbers to their last character, within their bounds; ranges must not be empty, run backwards or have a step of zero.
-  perf_analyzer takes `5x` for 5, and some of these ranges never end.
+  perf_analyzer takes `5x` for 5, and some of these ranges never end. Under the name `perf_analyzer`, `8.0` is the whole number 8.
 - A range of rates has at most 10000 levels, and its step must raise the rate; with `--binary-search` the step is a precision, which
   may be as fine as one likes.
 - `--help`, `-h` and `-?` print the help on standard output and end with code 0.
