@@ -21,6 +21,8 @@ use crate::tokenizer::Tokenizer;
 
 /// Keys of a list of turns.
 const TURNS: [&str; 3] = ["conversations", "messages", "conversation"];
+/// The one of them whose turns may be what a model is asked, and no conversation that was recorded.
+const ASKED: &str = "messages";
 /// Keys that hold a prompt, what belongs to it, and its answer.
 const PAIRS: &[Pair] = &[
     Pair { prompt: "article", context: "", answer: "highlights" },
@@ -169,12 +171,12 @@ impl Wanted<'_> {
     /// # Errors
     /// If it has pictures that cannot be sent.
     fn entry(&self, value: &Value) -> Result<Judged, String> {
-        if let Some(turns) = TURNS.iter().find_map(|key| value.get(key)?.as_array()) {
+        if let Some((key, turns)) = TURNS.iter().find_map(|key| Some((*key, value.get(key)?.as_array()?))) {
             let turns: Vec<Turn> = turns.iter().filter_map(turn).collect();
             let pictures = pictures(value).filter(|pictures| self.takes_pictures() && !are_elsewhere(pictures));
             let parts = pictures.map_or(Ok(Vec::new()), |pictures| attached::parts(Medium::Picture, pictures))?;
             return Ok(match parts.is_empty() {
-                true => self.of_turns(&turns),
+                true => self.of_turns(&turns, key == ASKED),
                 false => self.with_pictures(&turns, parts),
             });
         }
@@ -200,18 +202,19 @@ impl Wanted<'_> {
         matches!(self.form, PromptForm::Messages | PromptForm::Unknown)
     }
 
-    /// Its first turn is the prompt, and bounds are for that and its answer. Chats are sent as they are.
-    fn of_turns(&self, turns: &[Turn]) -> Judged {
+    /// Its first turn is the prompt, and bounds are for that and its answer, which it may lack if it is `asked`. Chats are sent as
+    /// they are.
+    fn of_turns(&self, turns: &[Turn], asked: bool) -> Judged {
         let begin = turns.iter().position(|turn| turn.role != "system").unwrap_or(0);
-        let (asked, answered) = match &turns[begin..] {
-            [asked, answered, ..] => (asked, Some(answered.text.as_str())),
+        let (question, answered) = match &turns[begin..] {
+            [question, answered, ..] => (question, Some(answered.text.as_str())),
             // What is asked after what the system says needs no answer to be a chat.
-            [asked] if begin > 0 => (asked, None),
+            [question] if begin > 0 || asked => (question, None),
             _ => return Judged::Beyond,
         };
         let system: Vec<&str> = turns[..begin].iter().map(|turn| turn.text.as_str()).collect();
         let system = Some(system.join("\n\n")).filter(|text| !text.is_empty());
-        let pair = || self.pair(system, &asked.text, answered);
+        let pair = || self.pair(system, &question.text, answered);
         if !self.form.holds_messages() {
             return pair();
         }
@@ -480,6 +483,10 @@ mod tests {
         let asked = r#"{"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "why?"}]}"#;
         assert_eq!(entries(asked, PromptForm::Messages, None).unwrap().len(), 1);
         assert_eq!(prompts(asked), prompt("be brief\n\nwhy?", None));
+        let alone = r#"{"question_id": "a", "category": "coding", "messages": [{"role": "user", "content": "why?"}]}"#;
+        assert_eq!(prompts(alone), prompt("why?", None));
+        let unanswered = alone.replace("messages", "conversations");
+        assert!(entries(&unanswered, PromptForm::Prompt, None).is_err(), "a recorded conversation that broke off");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! values.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -135,7 +137,9 @@ impl Reader<'_> {
             check_elements(input, &shape, got).map_err(wrong)?;
             Value { region: 0, offset, len: self.memory.len() - offset, shape }
         } else {
-            let file = self.map(&found.path, |len| check_bytes(input, &shape, len).map_err(wrong))?;
+            let check =
+                |len| check_bytes(input, &shape, len).map_err(|rule| wrong(rule + &as_array(&found.path, input)));
+            let file = self.map(&found.path, check)?;
             let len = file.len();
             self.regions.push(file);
             Value { region: self.regions.len(), offset: 0, len, shape }
@@ -205,6 +209,13 @@ fn check_bytes(input: &TensorSpec, shape: &[i64], got: usize) -> Result<(), Stri
         )),
         _ => Ok(()),
     }
+}
+
+/// What to do with a file of another size than its tensor, if `numpy.save` wrote it: its header precedes the elements.
+fn as_array(path: &Path, input: &TensorSpec) -> String {
+    let mut begun = [0; npy::MAGIC.len()];
+    let is_array = File::open(path).and_then(|mut file| file.read_exact(&mut begun)).is_ok() && begun == *npy::MAGIC;
+    if is_array { format!("; it is a NumPy array: call it {}.npy", input.name) } else { String::new() }
 }
 
 fn check_elements(input: &TensorSpec, shape: &[i64], got: u64) -> Result<(), String> {

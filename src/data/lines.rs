@@ -27,13 +27,15 @@ use said::{Said, has_more};
 use sessions::{Session, Step};
 
 /// Members that limit the output tokens of a prompt, as different tools write them.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 8] = [
     "max_tokens",
     "max_completion_tokens",
     "max_output_tokens",
     "output_tokens",
     "output_length",
+    "output_len",
     "output_tokens_count",
+    "completion_tokens_count",
 ];
 /// What a line is, for messages.
 const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
@@ -168,7 +170,9 @@ impl Lines {
                 Ok(Entry::Prompt(text))
             }
             Line::Object(line) => {
-                let line = self.of_payload(self.of_batch(line)?);
+                let line = self.of_batch(line)?;
+                let line = self.of_payload(line);
+                let line = self.of_chat(line);
                 let body = if self.is_whole(&line) { self.whole(line) } else { self.body(line) };
                 body.map(Entry::Body)
             }
@@ -205,8 +209,11 @@ impl Lines {
         let is_text = line.has_text("prompt");
         let is_more = || has_more(line) || is_recorded(line);
         match (has("prompt"), self.form) {
-            // Triton's generate endpoint takes it by this name.
-            (false, form) => form == PromptForm::Unknown && line.has_text("text_input") && !line.has_text("text"),
+            // Triton's generate endpoint takes it by this name; TGI and servers of embeddings, and those that rank, by the others.
+            (false, form) => {
+                let is_named = line.has_text("text_input") && !line.has_text("text") || has("inputs") || has("query");
+                form == PromptForm::Unknown && is_named
+            }
             (true, PromptForm::Prompt) if is_text => {
                 !line.has_text("text") && !line.has_text("text_input") && !is_more()
             }
@@ -462,6 +469,17 @@ mod tests {
         ] {
             assert_eq!(body(form, whole.clone()), whole, "as it is");
         }
+        let listed = json!({"prompt": [{"role": "user", "content": "hi"}], "output_len": 5, "seed": 1});
+        assert_eq!(body(form, listed.clone()), json!({"messages": listed["prompt"], "max_tokens": 5, "seed": 1}));
+        let response = json!({"input": listed["prompt"], "max_output_tokens": 5, "seed": 1});
+        assert_eq!(body(PromptForm::Responses, listed), response);
+        for whole in [
+            json!({"inputs": "hi", "parameters": {"max_new_tokens": 5}}),
+            json!({"query": "q", "documents": ["a", "b"]}),
+            json!({"query": "q", "texts": ["a"]}),
+        ] {
+            assert_eq!(body(PromptForm::Unknown, whole.clone()), whole, "what no other endpoint takes");
+        }
         for other in [json!(5), json!(["hi"]), json!({"text": 5}), json!({})] {
             assert!(read(form, other).unwrap_err().contains("messages, prompt, input or text"));
         }
@@ -609,6 +627,11 @@ mod tests {
         let user = json!([{"role": "user", "content": "hi"}]);
         for (line, wanted) in [
             (json!({"prompt": "hi", "output_tokens_count": 5, "prompt_tokens_count": 9}), json!({"max_tokens": 5})),
+            (
+                json!({"prompt": "hi", "output_len": 5, "prompt_len": 9, "extra_request_body": {"seed": 4}}),
+                json!({"max_tokens": 5, "seed": 4}),
+            ),
+            (json!({"task_id": 1, "prompt": "hi", "output_tokens": 5}), json!({"max_tokens": 5})),
             (
                 json!({"text": "hi", "extra": {"seed": 4, "max_tokens": 3}, "output_length": 9}),
                 json!({"max_tokens": 3, "seed": 4}),

@@ -14,6 +14,9 @@ use crate::shm::RegionBuilder;
 use crate::steps::{Target, Value, extent};
 use crate::{OutputValues, strings};
 
+/// How an array begins.
+pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
+
 /// Longest header that is accepted.
 const MAX_HEADER: usize = 1 << 20;
 
@@ -43,8 +46,7 @@ impl Header {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(file: &[u8]) -> Result<Self, String> {
-        let tail =
-            file.strip_prefix(b"\x93NUMPY").ok_or("it is not a .npy array: its first bytes are not \\x93NUMPY")?;
+        let tail = file.strip_prefix(MAGIC).ok_or("it is not a .npy array: its first bytes are not \\x93NUMPY")?;
         let cut_off = "its header is cut off";
         let (length, start) = match tail.get(..2).ok_or(cut_off)? {
             [1, _] => {

@@ -221,7 +221,8 @@ impl Answer {
             return Err(refusal::of_document(body));
         }
         if self.wanted.message {
-            self.message = messages::messages_of(body);
+            // An answer without any text is one, as of a stream: chat templates refuse two questions in a row.
+            self.message = messages::messages_of(body).or_else(|| Some(messages::message("")));
         }
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
         let tokens = parsed.tokens.filter(|&tokens| tokens > 0 || !parsed.content);

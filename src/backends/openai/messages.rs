@@ -47,8 +47,8 @@ pub(super) fn messages_of(body: &[u8]) -> Option<Vec<u8>> {
         message: Option<&'a RawValue>,
     }
     let Body { choices, message: alone, content, output } = serde_json::from_slice(body).ok()?;
-    let alone = alone.filter(|message| message.get().starts_with('{'));
-    let message_of_choice = choices.first().and_then(|choice| choice.message).or(alone);
+    let mut messages = choices.first().and_then(|choice| choice.message).into_iter().chain(alone);
+    let message_of_choice = messages.find(|message| message.get().starts_with('{'));
     let answer = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
     let written = message_of_choice.map(|message| message.get().as_bytes().to_vec()).or_else(|| content.map(answer));
     let written = written.or_else(|| items_of(&serde_json::from_str::<Vec<&RawValue>>(output?.get()).ok()?));
@@ -325,6 +325,7 @@ mod tests {
         let body = br#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}]}"#;
         assert_eq!(messages_of(body).unwrap(), br#"{"role":"assistant","content":"hi"}"#);
         assert_eq!(messages_of(b"{}"), None);
+        assert_eq!(messages_of(br#"{"choices":[{"message":false}]}"#), None, "it is no message");
         let body =
             br#"{"model":"m","message":{"role":"assistant","content":"hi","thinking":"h"},"done":true,"eval_count":2}"#;
         assert_eq!(messages_of(body).unwrap(), br#"{"role":"assistant","content":"hi","thinking":"h"}"#);

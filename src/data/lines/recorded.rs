@@ -9,15 +9,18 @@ use crate::lines::{LIMITS, Limit, Lines};
 use crate::members::Members;
 
 /// Members that limit output tokens, and are no field of any endpoint.
-const RECORDED_LIMITS: [&str; 3] = ["output_tokens", "output_length", "output_tokens_count"];
+const RECORDED_LIMITS: [&str; 5] =
+    ["output_tokens", "output_length", "output_len", "output_tokens_count", "completion_tokens_count"];
 /// Members that tell a line from others, or when it was sent, or how long it was: servers refuse them.
-pub(super) const NO_FIELDS: [&str; 12] = [
+pub(super) const NO_FIELDS: [&str; 14] = [
     "id",
+    "task_id",
     "session_id",
     "timestamp",
     "delay",
     "hash_ids",
     "input_length",
+    "prompt_len",
     "prompt_tokens_count",
     "input_tokens_count",
     "image_uuids",
@@ -29,8 +32,8 @@ pub(super) const NO_FIELDS: [&str; 12] = [
 const MARKS: [&str; 5] = ["timestamp", "delay", "hash_ids", "input_length", "message_mode"];
 /// What aiperf calls its forms of lines, in their `type`.
 const TYPES: [&str; 4] = ["single_turn", "multi_turn", "random_pool", "mooncake_trace"];
-/// Fields to add to a body, as aiperf has them.
-const EXTRA: &str = "extra";
+/// Fields to add to a body, as aiperf and SGLang have them.
+const EXTRA: [&str; 2] = ["extra", "extra_request_body"];
 
 impl Lines {
     /// The body within a line of a recording (aiperf's `payload`, SageMaker's captures); any other line as it is.
@@ -48,6 +51,26 @@ impl Lines {
         line.take("payload");
         self.leave_out_all(&line);
         body
+    }
+
+    /// A line whose `prompt` is the messages of a chat, as data sets for training and SGLang's have it, with these under the endpoint's
+    /// name; any other line as it is.
+    pub(super) fn of_chat(&self, mut line: Members) -> Members {
+        let name = match self.form {
+            PromptForm::Messages | PromptForm::AnthropicMessages => "messages",
+            PromptForm::Responses => "input",
+            PromptForm::Prompt | PromptForm::Input | PromptForm::Unknown => return line,
+        };
+        let messages = line.get("prompt").and_then(|prompt| from_str::<Vec<Members>>(prompt).ok());
+        let is_chat = messages.is_some_and(|all| !all.is_empty() && all.iter().all(|message| message.has("role")));
+        if is_chat
+            && line.get(name).is_none_or(|value| value == "null")
+            && let Some(prompt) = line.take("prompt")
+        {
+            // It is JSON, as it comes from there.
+            let _ = line.set_text(name, &prompt);
+        }
+        line
     }
 
     /// A body without what its recording says of it. What an unknown endpoint takes is not ours to change.
@@ -100,18 +123,20 @@ fn captured(line: &Members) -> Option<Members> {
 
 /// Whether a line says how it was sent or how long its answer is to be, in words of no endpoint.
 pub(super) fn is_recorded(line: &Members) -> bool {
-    let has_extra = line.get(EXTRA).is_some_and(|value| value.starts_with('{'));
+    let has_extra = EXTRA.iter().any(|name| line.get(name).is_some_and(|value| value.starts_with('{')));
     has_extra || MARKS.iter().chain(&RECORDED_LIMITS).any(|name| line.has(name))
 }
 
-/// Makes fields of what stands in `extra`.
+/// Makes fields of what stands in such members.
 pub(super) fn add_extra(line: &mut Members) {
-    match line.object(EXTRA) {
-        Some(extra) => {
-            line.take(EXTRA);
-            line.merge(extra);
+    for name in EXTRA {
+        match line.object(name) {
+            Some(extra) => {
+                line.take(name);
+                line.merge(extra);
+            }
+            None if line.get(name) == Some("null") => drop(line.take(name)),
+            None => {}
         }
-        None if line.get(EXTRA) == Some("null") => drop(line.take(EXTRA)),
-        None => {}
     }
 }

@@ -23,6 +23,8 @@ const SESSION: &str = "session_id";
 const DELAY: &str = "delay";
 /// The member with the turns of a conversation.
 const TURNS: &str = "turns";
+/// Members of a turn that start other sessions, as aiperf's graphs of sessions have them.
+const STARTED: [&str; 2] = ["forks", "spawns"];
 /// Members of turns that have their turn's number behind their name.
 const NUMBERED: [&str; 5] = ["prompt", "output_tokens_count", "prompt_tokens_count", "prefix", "system_prompt"];
 /// The member that says whether messages are the whole conversation so far (`history`), or its latest ones (`delta`).
@@ -112,12 +114,13 @@ impl Lines {
                 let session = from_str(&session).unwrap_or(session);
                 let delay_ms = delay_ms(&mut line)?;
                 let mode = line.take(MODE).and_then(|mode| from_str::<String>(&mode).ok());
-                let is_payload = line.has("payload");
-                if self.sessions.contains_key(&session) {
+                // aiperf sends its payloads, and what it calls single turns, one after the other, but as they are.
+                let stands_alone = line.has("payload") || line.string("type").is_some_and(|kind| kind == "single_turn");
+                if !stands_alone && self.sessions.contains_key(&session) {
                     self.say_once(&mut line);
                 }
                 let entry = self.entry(Line::Object(line))?;
-                let mode = mode.as_deref().or(is_payload.then_some("history"));
+                let mode = mode.as_deref().or(stands_alone.then_some("history"));
                 let follows = self.sessions.entry(session.clone()).or_default().add(&entry, mode);
                 Ok(vec![Step { entry, session: Some(session), delay_ms, follows }])
             }
@@ -152,6 +155,7 @@ impl Lines {
         self.leave_out_all(&line);
         for (number, mut turn) in (1..).zip(turns) {
             let named = |rule: String| format!("turn {number}: {rule}");
+            starts_none(&mut turn).map_err(named)?;
             let pause = delay_ms(&mut turn).map_err(named)?;
             let is_system = steps.is_empty() && turn.string("role").as_deref() == Some("system");
             if is_system
@@ -263,6 +267,22 @@ fn turn(raw: &RawValue) -> Option<Members> {
     from_str(&if is_text { format!("{{\"text\":{text}}}") } else { text.to_owned() }).ok()
 }
 
+/// Takes out of a turn which sessions it starts.
+///
+/// # Errors
+/// If it starts any: as sessions that begin by themselves they would be another load.
+fn starts_none(turn: &mut Members) -> Result<(), String> {
+    let is_any = |list: String| from_str::<Vec<&RawValue>>(&list).is_ok_and(|all| !all.is_empty());
+    let started = STARTED.into_iter().filter(|name| turn.take(name).is_some_and(is_any)).collect::<Vec<_>>();
+    match started.first() {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "its `{name}` start other sessions in the midst of this one, which is not played: leave them out, so that every \
+             session begins by itself"
+        )),
+    }
+}
+
 /// The turns of a line that numbers its members, taken out of it.
 fn numbered(line: &mut Members) -> Vec<Members> {
     let mut turns = BTreeMap::<u32, Members>::new();
@@ -366,6 +386,17 @@ mod tests {
         assert!(refused(false, line).contains("--session-concurrency N plays such"));
         assert!(refused(true, json!({"turns": [{"text": "a"}, {"user": "b"}]})).starts_with("turn 2: it is no prompt"));
         assert!(refused(true, json!({"turns": []})).contains("no list of objects"));
+        let starting = |name: &str, others: Value| json!({"turns": [{"text": "a"}, {"text": "b", name: others}]});
+        for (name, others) in [("forks", json!(["x"])), ("spawns", json!([{"children": ["x", "y"], "join_at": 2}]))] {
+            let error = refused(true, starting(name, others));
+            assert!(error.starts_with(&format!("turn 2: its `{name}` start other sessions")), "{error}");
+        }
+        let Entry::Body(alone) =
+            steps(PromptForm::Prompt, true, &starting("forks", json!([]))).unwrap().remove(1).entry
+        else {
+            panic!("a text")
+        };
+        assert_eq!(alone.text(), br#"{"prompt":"b"}"#);
         let of_parts =
             json!({"session_id": null, "turns": [{"role": "system", "texts": ["be", "brief"]}, {"text": "hi"}]});
         let first = json!([{ "role": "system", "content": "be\nbrief" }, said("hi")]);
@@ -462,6 +493,14 @@ mod tests {
         delta["message_mode"] = json!("delta");
         let (bodies, follows, _) = all_bodies(PromptForm::Messages, &[line(json!([user("Hello")])), delta]);
         assert_eq!((follows[1], bodies[1].get("message_mode")), (None, None));
+    }
+
+    #[test]
+    fn single_turns_of_a_session_are_sent_as_they_are() {
+        let line = |text: &str| json!({"type": "single_turn", "session_id": "a", "text": text, "system_prompt": "s"});
+        let (bodies, follows, _) = all_bodies(PromptForm::Messages, &[line("x"), line("y")]);
+        let messages = json!([{ "role": "system", "content": "s" }, { "role": "user", "content": "y" }]);
+        assert_eq!((&bodies[1], follows), (&json!({ "messages": messages }), vec![None, Some(0)]));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Number;
 
 use crate::data::{Blocks, MAX_TOKENS, TokenCounts, fault_in_line, plain_text, whole_number};
 use crate::error::{Error, Result};
@@ -129,8 +130,8 @@ fn parse_csv(source: impl Read, mut times: Option<&mut Times>) -> Result<Lengths
 #[derive(Deserialize)]
 struct Line {
     timestamp: Option<f64>,
-    input_length: Option<u64>,
-    output_length: Option<u64>,
+    input_length: Option<Number>,
+    output_length: Option<Number>,
     #[serde(default)]
     hash_ids: Vec<u64>,
     /// Bailian's traces number their conversations.
@@ -146,6 +147,17 @@ impl Line {
         };
         ns(timestamp * unit)
             .ok_or_else(|| Error::input(format!("line {number}: {timestamp} is not a time from 0 to 100 years")))
+    }
+
+    /// Its token counts, if it has any.
+    fn tokens(&self, number: u64) -> Result<Option<TokenCounts>> {
+        let count = |written: &Number| {
+            let wrong = || Error::input(format!("line {number}: '{written}' is not a number of tokens"));
+            whole_number(&written.to_string()).ok_or_else(wrong)
+        };
+        let Some(context) = self.input_length.as_ref().map(count).transpose()? else { return Ok(None) };
+        let generated = self.output_length.as_ref().map(count).transpose()?;
+        within(TokenCounts { context, generated }, number).map(Some)
     }
 }
 
@@ -170,9 +182,7 @@ fn parse_lines(source: impl BufRead, mut times: Option<&mut Times>) -> Result<Le
         if let Some(times) = &mut times {
             times.add(line.time(number)?, number)?;
         }
-        if let Some(context) = line.input_length {
-            tokens.push(within(TokenCounts { context, generated: line.output_length }, number)?);
-        }
+        tokens.extend(line.tokens(number)?);
         blocks.each.push(line.hash_ids.into());
     }
     if !tokens.is_empty() && tokens.len() < blocks.each.len() {
@@ -380,6 +390,15 @@ mod tests {
         assert_eq!(trace.tokens[0], TokenCounts { context: 374, generated: Some(44) });
         assert_eq!((trace.tokens[1].generated, offsets(text, 1.0)), (Some(100), vec![0, 4_000_000_000]));
         assert!(message("offset_ms,input_tokens,output_tokens\n5,1.5,2\n").contains("'1.5' is not a number of tokens"));
+        let lines = "{\"timestamp\": 0, \"input_length\": 374.0, \"output_length\": 44}\n\
+                     {\"timestamp\": 9, \"input_length\": 396, \"output_length\": 1e2}\n";
+        let trace = parse_trace(lines.as_bytes(), 1.0).unwrap();
+        assert_eq!(trace.tokens[0], TokenCounts { context: 374, generated: Some(44) });
+        assert_eq!(trace.tokens[1].generated, Some(100));
+        for wrong in ["1.5", "-1"] {
+            let error = message(&format!("{{\"timestamp\": 0, \"input_length\": {wrong}}}\n"));
+            assert!(error.contains(&format!("line 1: '{wrong}' is not a number of tokens")), "{error}");
+        }
     }
 
     #[test]

@@ -75,6 +75,7 @@ fn broken_directories_are_named() {
         folder.ask().refusal(&spec)
     };
     let (a, s) = (ints(&[1, 2]), &b"x\ny"[..]);
+    let saved = [&b"\x93NUMPY"[..], &[0; 122], &a].concat();
     for (files, part) in [
         (vec![], "is empty; it needs a file for each input: A, S"),
         (vec![("S", s)], "A': it does not exist; every input needs a file of its name"),
@@ -82,6 +83,10 @@ fn broken_directories_are_named() {
         (
             vec![("A", &a[..7]), ("S", s)],
             "A': provided data for input A has byte size 7, expect 8 (INT32 of shape [2])",
+        ),
+        (
+            vec![("A", &saved[..]), ("S", s)],
+            "has byte size 136, expect 8 (INT32 of shape [2]); it is a NumPy array: call it A.npy",
         ),
         (vec![("A", b""), ("S", s)], "A': file is empty; input A takes 8 bytes"),
         (vec![("A", &a[..]), ("S", b"x")], "S': provided data for input S has 1 elements, expect 2"),

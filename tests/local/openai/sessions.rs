@@ -92,6 +92,26 @@ fn every_turn_sends_what_was_said_before() {
     }
 }
 
+#[test]
+fn an_empty_answer_is_a_message_of_the_conversation() {
+    for choices in [json!([]), json!([{ "message": false }])] {
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&received);
+        let server = HttpServer::start(move |request: &Received| {
+            kept.lock().unwrap().push(serde_json::from_slice::<Value>(&request.body).unwrap());
+            let body = json!({ "choices": choices }).to_string();
+            vec![Act::Send(http_server::reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
+        });
+        let flags = "--conversations 1 --turns 2 --prompt-tokens 3 --request-count 2";
+        bare(&server.url()).args(flags).run().report();
+        let received = received.lock().unwrap();
+        let roles: Vec<&str> =
+            received[1]["messages"].as_array().unwrap().iter().filter_map(|all| all["role"].as_str()).collect();
+        assert_eq!(roles, ["user", "assistant", "user"]);
+        assert_eq!(received[1]["messages"][1]["content"], "");
+    }
+}
+
 /// The bodies of turns of one generated conversation over the Responses API.
 fn inputs(streamed: bool) -> Vec<Value> {
     let bodies = Arc::new(Mutex::new(Vec::new()));
