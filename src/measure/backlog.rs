@@ -28,6 +28,12 @@ const CERTAIN: f64 = 0.998_65;
 /// says little of the rest.
 const LONG: f64 = 0.4;
 
+/// Requests that had piled up are answered so many times as fast as they were sent, where the server had only stood still: one that
+/// falls short of a rate takes longer for them than it took to send them.
+const WORKED_OFF: f64 = 2.0;
+/// While this share of what was under way at the end still is, the server goes on standing still.
+const STANDS_STILL: f64 = 0.9;
+
 /// So much of a rate piles up only where the server is far from keeping up.
 const PILED_UP_SHARE: f64 = 0.1;
 
@@ -74,6 +80,9 @@ pub(super) struct BacklogTrend {
     /// Sum of requests under way over all samples, and the number of samples, in the last quarter and in its last part.
     last: (u64, u64),
     end: (u64, u64),
+    /// Requests under way at the last look in that, and how long after the load's start nearly all of these were last seen.
+    at_the_end: u64,
+    stood_still: Duration,
 }
 
 /// Times of the same load.
@@ -99,6 +108,12 @@ impl BacklogTrend {
     /// Records the requests under way this long after the start.
     pub(super) fn poll(&mut self, elapsed: Duration, under_way: u64) {
         let (last, end) = self.sending.stretches(elapsed);
+        if end {
+            self.at_the_end = under_way;
+        }
+        if under_way as f64 >= STANDS_STILL * self.at_the_end as f64 {
+            self.stood_still = elapsed;
+        }
         for looks in [last.then_some(&mut self.last), end.then_some(&mut self.end)].into_iter().flatten() {
             *looks = (looks.0 + under_way, looks.1 + 1);
         }
@@ -133,13 +148,24 @@ impl BacklogTrend {
         enough.then(|| grown(self.last, Stretch::Last).min(grown(self.end, Stretch::End)))
     }
 
+    /// Whether what was under way when the last of `count` requests had been sent was several times as many as usual, and was worked
+    /// off at once by the time `answered` after the load's start: then the server stood still just before that, and keeps up with the
+    /// rate at other times. (Of a batch, or of what several instances do at a time, much ends at once, too; but that is as usual.)
+    fn is_worked_off(&self, early: &Distribution, count: u64, answered: Duration) -> bool {
+        let (explained, _) = self.sending.explained(Stretch::End, early, count);
+        let piled_up = self.at_the_end as f64 - explained;
+        let sent_in = piled_up / count as f64 * self.sending.span().as_secs_f64();
+        let took = answered.saturating_sub(self.stood_still).as_secs_f64();
+        piled_up > explained && WORKED_OFF * took < sent_in
+    }
+
     /// The same from how much longer the requests after the first ones took.
     fn by_times(&self, times: ServiceTimes<'_>, certain: f64, count: u64) -> f64 {
         let span = self.sending.span().as_secs_f64();
         let fraction = self.sending.early_place().unwrap_or_default();
         let moments = |times: &Distribution| {
             let (count, mean) = (times.count() as f64, times.mean_ns() / 1e9);
-            (count, count * mean, count * ((times.std_ns() / 1e9).powi(2) + mean.powi(2)))
+            (count, count * mean, (count - 1.0) * (times.std_ns() / 1e9).powi(2) + count * mean.powi(2))
         };
         let (first, whole) = (moments(times.early), moments(times.all));
         let mean_and_variance = |(count, sum, squares): (f64, f64, f64)| {
@@ -168,6 +194,10 @@ pub(super) fn settle(
     early: Option<&Distribution>,
 ) {
     let (start, sends) = (client.start, load.sends());
+    // Of requests that failed or were given up nobody knows how long the server would have taken for them.
+    let are_answered = load.report().outstanding == 0 && client.failed + client.cancelled == 0;
+    let is_worked_off = |early: &Distribution, sends: Sends| trend.is_worked_off(early, sends.count, client.duration);
+    let early = early.filter(|early| !(are_answered && sends.is_some_and(|sends| is_worked_off(early, sends))));
     settle_rates(client, sends, trend, early);
     let sent = sends.map(|sends| (sends.first, sends.last)).or(load.closed().map(|last| (start, last)));
     let sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
@@ -242,7 +272,10 @@ mod tests {
             }
             let mut ends: Vec<f64> = requests.iter().map(|(ms, took)| ms + took).collect();
             ends.sort_unstable_by(f64::total_cmp);
-            for now in 0..sent.last().map_or(0, |last| *last as u64) {
+            let sending = 0..sent.last().map_or(0, |last| *last as u64);
+            let over = sent.first().map_or(0.0, |first| first + observed.trend.sending.span().as_secs_f64() * 1e3);
+            let after = over.ceil() as u64..ends.last().map_or(0, |last| *last as u64);
+            for now in sending.chain(after) {
                 let (begun, over) =
                     (sent.partition_point(|ms| *ms <= now as f64), ends.partition_point(|ms| *ms <= now as f64));
                 observed.trend.poll(Duration::from_millis(now), (begun - over) as u64);
@@ -341,6 +374,32 @@ mod tests {
         }
         let late = |_: usize, ms: f64| if ms > 8_500.0 { 10_000.0 - ms + 2.0 } else { 2.0 };
         assert!(SimulatedLoad::steady(1_500, 1e3 / 150.0, late).share().unwrap() > 0.0, "nobody knows whether it ends");
+    }
+
+    #[test]
+    fn a_stall_at_the_end_is_told_from_a_queue_by_how_fast_it_is_worked_off() {
+        let is_worked_off = |observed: &SimulatedLoad, answered_ms: f64| {
+            observed.trend.is_worked_off(&observed.early, observed.count, Duration::from_secs_f64(answered_ms / 1e3))
+        };
+        // 100 a second for 10 s; the server stands still for 2 s, which end 200 ms after the last request, or 1.5 s after it.
+        for over_ms in [10_200.0, 11_500.0] {
+            let took = |_: usize, ms: f64| if ms >= over_ms - 2_000.0 { over_ms - ms + 10.0 } else { 10.0 };
+            let observed = SimulatedLoad::steady(1_000, 10.0, took);
+            assert!(observed.share().unwrap() > 0.0, "it looks like a queue");
+            assert!(is_worked_off(&observed, over_ms + 10.0), "until {over_ms} ms");
+        }
+        for service_ms in [10.5, 12.0, 20.0, 50.0, 1_000.0] {
+            for delay in [0.0, 3_000.0] {
+                let observed = SimulatedLoad::steady(1_000, 10.0, queue(service_ms, delay));
+                assert!(!is_worked_off(&observed, 1_000.0 * service_ms + delay), "{service_ms} ms, {delay} ms");
+            }
+        }
+        // Eight at a time, once a second, of 9.6: the last of them end together.
+        let batches = |number: usize, ms: f64| 1_000.0 * (2 + number / 8) as f64 - ms;
+        let observed = SimulatedLoad::steady(48, 104.0, batches);
+        assert!(!is_worked_off(&observed, 7_000.0));
+        let quiet = SimulatedLoad::steady(1_000, 10.0, |_, _| 10.0);
+        assert!(!is_worked_off(&quiet, 10_000.0), "nothing had piled up");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::result::statistic::value;
 use crate::result::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary, StatisticEstimate};
 use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
 use crate::terms::{MeasurementPlan, Precision, Statistic};
+use crate::verdict::RATE_TOLERANCE;
 use crate::warm_up::WarmUp;
 
 /// A server that completes less than this share of what is sent does not keep up.
@@ -63,14 +64,24 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
         let bounds = || kept.estimate(*statistic).bounds;
         *statistic == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
     };
-    let mut imprecise =
-        [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|statistic| {
-            let interval = kept.estimate(statistic).interval;
-            let half_width = interval.map(|interval| interval.relative_half_width(value(statistic, client)));
-            let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
-            (!is_known).then_some(InvalidReason::Unsettled(Precision { statistic, share: plan.stability }, half_width))
-        });
+    let rate = Some(Statistic::Throughput).filter(|_| !completes_what_is_sent(client));
+    let mut imprecise = rate.into_iter().chain([plan.key_latency()]).filter(is_open).filter_map(|statistic| {
+        let interval = kept.estimate(statistic).interval;
+        let half_width = interval.map(|interval| interval.relative_half_width(value(statistic, client)));
+        let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
+        (!is_known).then_some(InvalidReason::Unsettled(Precision { statistic, share: plan.stability }, half_width))
+    });
     imprecise.next_back().or(drifting)
+}
+
+/// Whether an open loop completed what it sent, to a hundredth: then its throughput is what was asked for, however few
+/// requests that are. (At first answers are missing that take long.)
+fn completes_what_is_sent(client: &ClientSummary) -> bool {
+    let Some(open) = client.open_loop.as_ref().filter(|_| client.failed + client.cancelled == 0) else { return false };
+    let seconds = client.duration.as_secs_f64();
+    let missing = (open.achieved_rate - open.completed_rate).abs() * seconds;
+    // Both are whole numbers.
+    missing <= 0.5 + RATE_TOLERANCE * open.achieved_rate * seconds
 }
 
 /// Leaves out what came before the one step that a figure took, in a level that has not settled with all its windows: the server
@@ -228,6 +239,51 @@ mod tests {
         assert_eq!(check(50_000, 3), (false, true));
         assert_eq!(check(5_000, 1), (true, true));
         assert!(!check(13_600, 3).1, "it is at the limit");
+    }
+
+    /// A window of 16 blocks of none to two requests, which all take about 10 ms.
+    fn now_and_then(stream: u64) -> WindowSet {
+        let (mut latency, mut blocks, mut requests) = (crate::record::Distribution::empty(), Blocks::default(), 0);
+        for block in 0..16 {
+            let draw = |number: u64| hash(stream, 100 * block + number);
+            let mut latencies: Vec<u64> =
+                (0..draw(0) % 3).map(|number| 10_000_000 + draw(1 + number) % 100_000).collect();
+            requests += latencies.len() as u64;
+            blocks.push(Block::of_latencies(1.0, &mut latencies, &mut latency));
+        }
+        WindowSet::new(ClientSummary { latency, ..sample::client(requests, 0) }, None, blocks)
+    }
+
+    #[test]
+    fn how_much_an_open_loop_sends_need_not_be_measured() {
+        let rule = Some(StabilityRule::Interval);
+        let plan = MeasurementPlan { stability_rule: rule, latency_threshold: None, ..plan(None, 10) };
+        let reason = |change: fn(&mut ClientSummary)| {
+            let mut history = History::new(&plan);
+            for stream in 0..3 {
+                let mut window = now_and_then(stream);
+                change(&mut window.client);
+                history.push(window, &plan);
+            }
+            unsettled(&history, &plan)
+        };
+        let opened: fn(&mut ClientSummary) = |client| client.open_loop = Some(sample::open_loop(16.0, &client.latency));
+        let is_of_rate = |reason: Option<InvalidReason>| {
+            let unsettled = |wanted: Precision| wanted.statistic == Statistic::Throughput;
+            matches!(reason, Some(InvalidReason::Unsettled(wanted, _)) if unsettled(wanted))
+        };
+        assert!(is_of_rate(reason(|_| ())), "a closed loop sends as the server answers");
+        assert_eq!(reason(opened), None);
+        let failing: fn(&mut ClientSummary) = |client| {
+            client.open_loop = Some(sample::open_loop(16.0, &client.latency));
+            client.failed = 1;
+        };
+        assert!(is_of_rate(reason(failing)), "how much succeeds is the server's doing");
+        let late: fn(&mut ClientSummary) = |client| {
+            let open = sample::open_loop(16.0, &client.latency);
+            client.open_loop = Some(OpenLoopSummary { completed_rate: 14.0, ..open });
+        };
+        assert!(is_of_rate(reason(late)), "answers are still to come");
     }
 
     #[test]

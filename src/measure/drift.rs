@@ -41,7 +41,23 @@ pub(super) fn goes_on(statistic: Statistic, level: &Blocks, last: &Blocks, allow
         let Ends { first, last } = Ends::of(&figures);
         (last - first) / seconds.sum::<f64>()
     };
-    drift(statistic, level, allowed).filter(|_| slope(last) / slope(level) > STILL)
+    // So few windows differ by chance more than the figure changes in them.
+    let are_few = 3.0 * last.seconds() < level.seconds();
+    let share = || if are_few { in_last_third(&figures(statistic, level)) } else { slope(last) / slope(level) };
+    drift(statistic, level, allowed).filter(|_| share() > STILL)
+}
+
+/// How fast figures change in their last third, as a share of how fast they do on average: its halves are a quarter as far apart
+/// as the first third and the last.
+fn in_last_third(figures: &[f64]) -> f64 {
+    let Ends { first, last } = Ends::of(figures);
+    let third = &figures[figures.len() - figures.len() / 3..];
+    let (before, after) = third.split_at(third.len() / 2);
+    4.0 * (mean(after) - mean(before)) / (last - first)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The one change of a figure that is steady before and after it: a server that has warmed up, if it got better.
@@ -81,7 +97,6 @@ pub(super) fn step(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Optio
     }
     let steps = (1..=latest).filter_map(|at| Some((at, clarity(at)?)));
     let (at, clarity) = steps.max_by(|(_, left), (_, right)| left.total_cmp(right))?;
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let (before, after) = (mean(&figures[..at]), mean(&figures[at + 1..]));
     let within = stretches[at - 1].0..stretches[at].0;
     let is_before = |figure: f64| (figure > f64::midpoint(before, after)) == (before > after);
@@ -169,7 +184,6 @@ struct Ends {
 impl Ends {
     fn of(figures: &[f64]) -> Self {
         let third = figures.len() / 3;
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         Self { first: mean(&figures[..third]), last: mean(&figures[figures.len() - third..]) }
     }
 }
@@ -256,6 +270,8 @@ mod tests {
         let (in_last, even) = level(&|number| 150 + 10 * number);
         assert!(in_last.is_none() && even.is_some_and(|share| share > 1.0), "{in_last:?} {even:?}");
         assert_eq!(level(&|number| 150 + 10 * number.min(60)).1, None, "it has come to rest");
+        let (_, odd) = level(&|number| 150 + 10 * number - if number > 75 { 60 } else { 0 });
+        assert!(odd.is_some_and(|share| share > 1.0), "its last windows alone look like that");
         assert_eq!(level(&|_| 100).1, None);
     }
 

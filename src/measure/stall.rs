@@ -11,13 +11,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A load that ends by itself gives up its outstanding requests once none has ended for this long.
 pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(600);
-/// The same for a stage that has sent all its requests, as others may follow it; longer where its answers took a tenth of that.
+/// The same for a stage that has sent all its requests, as others may follow it; longer where its answers took a tenth of that, and
+/// where none has come: then nothing tells how long they take.
 const SILENCE_OF_A_STAGE: Duration = Duration::from_secs(60);
+const SILENCE_WITHOUT_ANSWERS: Duration = Duration::from_secs(120);
 const LONGEST_ANSWERS: u32 = 10;
 
 /// For how long no request of a stage may end that has sent all of them, and whose answers took up to `longest`.
 pub(super) fn silence_of_a_stage(longest: Duration) -> Duration {
-    longest.saturating_mul(LONGEST_ANSWERS).clamp(SILENCE_OF_A_STAGE, LONGEST_SILENCE)
+    match longest.is_zero() {
+        true => SILENCE_WITHOUT_ANSWERS,
+        false => longest.saturating_mul(LONGEST_ANSWERS).clamp(SILENCE_OF_A_STAGE, LONGEST_SILENCE),
+    }
 }
 
 /// Says that requests are given up.
@@ -92,7 +97,8 @@ mod tests {
     #[test]
     fn a_stage_waits_longer_for_long_answers() {
         let second = Duration::from_secs;
-        let limits = [0, 6, 20, 300].map(|longest| silence_of_a_stage(second(longest)));
+        let limits = [1, 6, 20, 300].map(|longest| silence_of_a_stage(second(longest)));
         assert_eq!(limits, [60, 60, 200, 600].map(second));
+        assert_eq!(silence_of_a_stage(second(0)), second(120), "nobody knows yet how long they take");
     }
 }

@@ -34,6 +34,9 @@ const LONGEST_STALL: Duration = Duration::from_millis(500);
 /// what is not in them.
 const LATE_BESIDE_OTHERS: f64 = 0.25;
 
+/// The last of so many parts of a level may be a moment in which the server stands still.
+const PARTS_OF_A_LEVEL: usize = 6;
+
 /// What an open loop sent in a part of a level, and what the server completed meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
@@ -88,6 +91,8 @@ pub struct Flows {
     /// Those after the first third. In the first, answers to what is sent are still to come that take longer than the first ones,
     /// whether the server keeps up or not.
     pub late: Flow,
+    /// All but the last sixth, where there are six or more.
+    pub before_last: Option<Flow>,
 }
 
 impl Flows {
@@ -95,7 +100,9 @@ impl Flows {
     /// queue that grows from one that is longer by chance, where answers take longer than a window.
     pub fn of(windows: &[Flow]) -> Option<Self> {
         let late = Flow::together(&windows[windows.len().div_ceil(3)..])?;
-        Some(Self { all: Flow::together(windows)?, late })
+        let last = windows.len() / PARTS_OF_A_LEVEL;
+        let before_last = if last > 0 { Flow::together(&windows[..windows.len() - last]) } else { None };
+        Some(Self { all: Flow::together(windows)?, late, before_last })
     }
 
     /// Whether the server falls behind: over all windows, and still in the later ones. How many requests are under way changes by
@@ -103,13 +110,23 @@ impl Flows {
     /// is sent while slow requests wait, up to a limit: times of seconds differ for other reasons than that somebody takes
     /// the processor. (Not in a load that is measured whole: its last requests have waited for all before them.)
     pub(super) fn fall_behind(&self, gap_variation: f64, beside_others: bool) -> bool {
+        let granted = |flow: &Flow| self.granted(flow, gap_variation, beside_others);
+        self.all.falls_behind(granted) && self.late.falls_behind(granted)
+    }
+
+    /// Whether it had fallen behind before the last windows, too, as far as that is known: one that stands still from time to time has
+    /// most of what is due in its next windows.
+    fn fell_behind_before(&self, gap_variation: f64, beside_others: bool) -> bool {
+        let granted = |flow: &Flow| self.granted(flow, gap_variation, beside_others);
+        self.before_last.is_none_or(|before| before.falls_behind(granted))
+    }
+
+    /// By how many requests what is under way may have changed.
+    fn granted(&self, flow: &Flow, gap_variation: f64, beside_others: bool) -> f64 {
         let slowness = self.late.slowness;
         let stall = if beside_others { slowness.min(LONGEST_STALL.as_secs_f64()) } else { 0.0 };
-        let granted = |flow: &Flow| {
-            let under_way = CHANCE_DEVIATIONS * (flow.sent * slowness / 2.0).sqrt();
-            chance(flow.sent, flow.length, gap_variation) + under_way + flow.sent * stall
-        };
-        self.all.falls_behind(granted) && self.late.falls_behind(granted)
+        let under_way = CHANCE_DEVIATIONS * (flow.sent * slowness / 2.0).sqrt();
+        chance(flow.sent, flow.length, gap_variation) + under_way + flow.sent * stall
     }
 }
 
@@ -253,11 +270,13 @@ fn overload(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> 
     let length = level.client.sending_length();
     let whole = Flow { sent: open.achieved_rate, completed: open.completed_rate, length, slowness: 0.0 };
     // What is measured whole has no later windows.
-    let flows = evidence.flows.unwrap_or(Flows { all: whole, late: whole });
+    let flows = evidence.flows.unwrap_or(Flows { all: whole, late: whole, before_last: None });
     let Flow { sent, completed, .. } = flows.all;
-    flows
-        .fall_behind(evidence.gap_variation, evidence.beside_others)
-        .then_some(InvalidReason::Overloaded(sent, completed))
+    let Evidence { gap_variation, beside_others, .. } = *evidence;
+    // A level that has settled was measured on if its last windows left it behind. Another ends wherever it is.
+    let is_lasting = level.ending != Ending::Unstable || flows.fell_behind_before(gap_variation, beside_others);
+    let falls_behind = is_lasting && flows.fall_behind(gap_variation, beside_others);
+    falls_behind.then_some(InvalidReason::Overloaded(sent, completed))
 }
 
 /// By how many requests chance may change the number of those that are sent in that time.
@@ -540,7 +559,7 @@ mod tests {
                 evidence.beside_others = true;
                 let (sent, length) = (800.0, Duration::from_secs(10));
                 let flow = Flow { sent, completed: sent - missing / 10.0, length, slowness };
-                evidence.flows = in_windows.then_some(Flows { all: flow, late: flow });
+                evidence.flows = in_windows.then_some(Flows { all: flow, late: flow, before_last: None });
                 let open = level.client.open_loop.as_mut().unwrap();
                 open.completed_rate = 800.0 - missing / 10.0;
             })
@@ -577,6 +596,23 @@ mod tests {
             Flow::of(&client).unwrap()
         };
         (0..20).map(window).collect()
+    }
+
+    #[test]
+    fn a_pause_at_the_end_of_a_level_that_has_not_settled_is_no_overload() {
+        let window = |completed| Flow { sent: 300.0, completed, length: Duration::from_secs(1), slowness: 0.8 };
+        let judged = |windows: &[Flow]| {
+            complains(|level, evidence| {
+                (level.load, level.ending) = (LevelLoad::RequestRate(300.0), Ending::Unstable);
+                evidence.flows = Flows::of(windows);
+                open_of(level).achieved_rate = 300.0;
+            })
+        };
+        let mut paused = vec![window(300.0); 19];
+        paused.push(window(160.0));
+        assert_eq!(judged(&paused), ["unstable"]);
+        assert_eq!(judged(&[window(285.0); 20]), ["overloaded", "unstable"]);
+        assert_eq!(judged(&[window(240.0); 3]), ["overloaded", "unstable"], "too few to tell its end apart");
     }
 
     #[test]

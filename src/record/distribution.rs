@@ -46,9 +46,10 @@ impl Distribution {
         if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }
 
-    /// Standard deviation in nanoseconds, from the histogram.
+    /// Standard deviation of a sample (n - 1, as perf_analyzer's) in nanoseconds, from the histogram; 0 of fewer than two.
     pub fn std_ns(&self) -> f64 {
-        self.histogram.stdev()
+        let count = self.count() as f64;
+        if count < 2.0 { 0.0 } else { self.histogram.stdev() * (count / (count - 1.0)).sqrt() }
     }
 
     /// Value at a percentile (0 to 100) in nanoseconds; 0 where empty.

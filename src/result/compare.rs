@@ -220,7 +220,10 @@ fn figure(figure_at: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Optio
     let is_by_starts = |level: &&LevelSummary| Figures::new(level).at_starts(&figure_at.key()).is_some();
     let across_starts = starts.is_some() || levels.iter().any(is_by_starts);
     let (ratio, interval) = starts.unwrap_or_else(|| {
-        let interval = ratio(other.estimate(), reference.estimate());
+        // As wide as bounds may be, they are of use only where they decide.
+        let tells = |interval: &Interval| direction(more_is_better, Some(*interval), margin) != Direction::Undecided;
+        let bounded = || by_bounds(figure_at, levels).filter(tells);
+        let interval = ratio(other.estimate(), reference.estimate()).or_else(bounded);
         (if reference.value > 0.0 { other.value / reference.value } else { f64::NAN }, interval)
     });
     let verdict = direction(more_is_better, interval, margin);
@@ -242,6 +245,18 @@ fn side(figure_at: FigureAt, level: &LevelSummary) -> Option<Side> {
     let bounds = interval.map_or(bounds, |interval| Some(interval).into());
     let all = figures.at_starts(&figure_at.key()).filter(|all| all.cases.is_none());
     (value > 0.0).then(|| Side { value, bounds, starts: all.and_then(|all| Starts::of(&all.values)) })
+}
+
+/// An end of an interval at 95 % confidence is so many times as far away as a bound that holds by itself.
+const END_TO_BOUND: f64 = 1.96 / 1.645;
+
+/// The interval of a figure's ratio where those of the figure are not known: from what bounds it in either level, as a gate has it.
+fn by_bounds(figure_at: FigureAt, levels: [&LevelSummary; 2]) -> Option<Interval> {
+    let statistic = figure_at.statistic()?;
+    let was_asked = |level: &LevelSummary| level.intervals.iter().any(|found| found.statistic == statistic);
+    let [reference, other] = levels.map(|level| side(figure_at, level).filter(|_| was_asked(level)));
+    let (_, Bounds { low, high }) = bounds_of_ratio(&other?, &reference?, END_TO_BOUND);
+    Some(Interval { low: low?, high: high? })
 }
 
 /// The ratio of a figure and its interval where one of the levels was measured at several starts of the server: a gate's rule.
@@ -311,6 +326,41 @@ mod tests {
         assert!(verdicts(level(1, 1_000_000, 0.1), level(1, 1_100_000, 0.1)).iter().all(|word| *word == Undecided));
         let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 1_000_000, 0.0) };
         assert!(verdicts(unknown, level(1, 9_000_000, 0.01)).iter().all(|word| *word == Undecided));
+    }
+
+    #[test]
+    fn bounds_tell_what_is_far_apart_where_no_interval_is_known() {
+        let bounded = |ns: u64| {
+            let mut level = level(1, ns, 0.01);
+            for estimate in &mut level.intervals {
+                let value = value(estimate.statistic, &level.client);
+                estimate.interval = None;
+                estimate.bounds = match estimate.statistic {
+                    Statistic::Throughput => Bounds::default(),
+                    // From above nothing is known of the tail.
+                    Statistic::Percentile(percentile) if percentile > 90.0 => Bounds { low: Some(value), high: None },
+                    _ => Bounds { low: Some(0.9 * value), high: Some(1.1 * value) },
+                };
+            }
+            level
+        };
+        let word = |changes: &[LevelChange], statistic| {
+            let is_meant = |change: &&Change| change.figure_at.statistic() == Some(statistic);
+            changes[0].figures.iter().find(is_meant).map(|change| change.verdict)
+        };
+        let result = |ns| plans::result(&plans::setup(), &[bounded(ns)]);
+        let twice = changes(&result(1_000_000), &result(2_000_000), 0.05);
+        let expected = [
+            (Statistic::Throughput, Direction::Worse),
+            (Statistic::MeanLatency, Direction::Worse),
+            (Statistic::Percentile(50.0), Direction::Worse),
+            (Statistic::Percentile(99.0), Direction::Undecided),
+        ];
+        for (statistic, verdict) in expected {
+            assert_eq!(word(&twice, statistic), Some(verdict), "{statistic}");
+        }
+        let close = changes(&result(1_000_000), &result(1_100_000), 0.05);
+        assert_eq!(word(&close, Statistic::MeanLatency), Some(Direction::Undecided));
     }
 
     /// Each run knows its figures to within 1 %; starts are 15 % apart.

@@ -94,6 +94,25 @@ fn an_export_that_meets_the_end_of_the_disk_keeps_what_is_in_it() {
 }
 
 #[test]
+fn a_limit_of_the_sizes_of_files_is_said_by_every_command() {
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let (result, page, out) = (folder.path().join("r.json"), folder.path().join("p"), folder.path().join("o"));
+    program(&server).arg("--summary-file").arg(&result).run().report();
+    let limited =
+        |command: &str, lines: &str| Program::new().args(command).under(&format!("ulimit -c 0 -f 0{lines}")).run();
+    let (result, page) = (result.display(), page.display());
+    for flag in ["-o", "--markdown"] {
+        let refused = limited(&format!("report {result} {flag} {page}"), "");
+        refused.failure(&[": cannot be written: File too large"]);
+    }
+    for command in [format!("compare {result} {result}"), "doctor".to_owned()] {
+        let refused = limited(&command, &format!("; exec > {}", out.display()));
+        refused.failure(&["standard output cannot be written: File too large"]);
+    }
+}
+
+#[test]
 fn results_that_cannot_be_written_cost_no_other_and_are_all_named() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();

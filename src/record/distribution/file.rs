@@ -188,6 +188,18 @@ mod tests {
     }
 
     #[test]
+    fn deviations_are_those_of_samples() {
+        let deviation = |values: &[u64]| {
+            let mut times = Distribution::empty();
+            values.iter().for_each(|ns| times.histogram.record(*ns).unwrap());
+            times.std_ns()
+        };
+        // By hand: the squares of 0, 100 and -100 over 2.
+        assert!((deviation(&[200_000_000, 300_000_000, 100_000_000]) / 1e8 - 1.0).abs() < 0.01);
+        assert_eq!([deviation(&[]), deviation(&[5_000])], [0.0; 2]);
+    }
+
+    #[test]
     fn damaged_histograms_are_refused() {
         let whole = serde_json::to_value(Distribution::empty()).unwrap();
         for histogram in ["%", "AAAA", "HISTFAAA"] {

@@ -131,6 +131,8 @@ fn changed(change: &FigureChange) -> Changed {
 
 /// Nobody waits longer for a change at the margin.
 const MOST_SECONDS: u64 = 3600;
+/// The flag takes no more.
+const MOST_ROUNDS: usize = 10_000;
 
 /// How many rounds would decide, and how long they would take. To a gate `--rounds` is a limit, and its time decides.
 pub(super) fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: bool) -> Missing {
@@ -148,7 +150,7 @@ pub(super) fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Set
     let window_s = setup.measurement.window.length().unwrap_or_default().as_secs_f64();
     let turns = rounds * result.variants.len() * result.cells.len();
     let seconds = (window_s > 0.0 && result.starts < 2).then(|| (window_s * turns as f64).ceil() as u64);
-    if seconds.is_some_and(|seconds| seconds > MOST_SECONDS) {
+    if seconds.is_some_and(|seconds| seconds > MOST_SECONDS) || rounds > MOST_ROUNDS {
         let margin = plain(100.0 * result.rounds.margin);
         return Missing::new(format!("they are too close to the margin of {margin} % to be told apart within an hour"));
     }

@@ -77,7 +77,10 @@ fn unless_vague(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
     if answer.missing.is_some() || speech(named.level, &setup.measurement).is_some() {
         return answer;
     }
-    match vague(&[key(setup), FigureAt::of_statistic(Statistic::Throughput)], named, setup) {
+    // How much an open loop sends is given.
+    let rate = Some(FigureAt::of_statistic(Statistic::Throughput)).filter(|_| named.level.client.open_loop.is_none());
+    let figures: Vec<FigureAt> = [key(setup)].into_iter().chain(rate).collect();
+    match vague(&figures, named, setup) {
         Some(missing) => answer.lacks(missing),
         None => answer,
     }
@@ -151,7 +154,11 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
         words += &format!("; as far as is known it may be anywhere from {} to {}", ends[0], ends[1]);
     }
     let mut figures = figures(best, setup);
-    if let Some(least) = least_latency(among.iter(), setup).filter(|least| least.name != best.name) {
+    // The least of those that settled is none beside a knee that did not.
+    let latency = |named: &Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
+    let is_less = |least: &Named<'_>| best.level.ending != Ending::Unstable || latency(least) < latency(best);
+    let least = least_latency(among.iter(), setup).filter(|least| least.name != best.name && is_less(least));
+    if let Some(least) = least {
         words += &of_least(least, setup);
         figures.extend(self::figures(least, setup));
     }

@@ -4,9 +4,11 @@ use crate::Setup;
 use crate::advice::{Setting, longer};
 use crate::answer::command::command;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
+use crate::backend::InferError;
 use crate::figures::{FigureAt, Value};
 use crate::outcome::Outcome;
 use crate::reasons::{InvalidReason, Verdict};
+use crate::record::FURTHER_REASONS;
 use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
@@ -20,6 +22,9 @@ const MORE: f64 = 10.0;
 const SPARE: f64 = 2.0;
 /// A load whose windows do not agree is not kept up with where less than this share of what was sent was completed.
 const MOSTLY_COMPLETED: f64 = 0.95;
+/// A server that a rate is too much for is never idle: one request is under way at least, and more of them where several are served
+/// at a time. Where fewer are, its answers take longer and longer, and no queue grows.
+const NEVER_IDLE: f64 = 0.9;
 /// Numbers of requests are whole, 100 / (100 - 99.9) is not.
 const NEARLY: f64 = 1e-6;
 
@@ -35,10 +40,13 @@ pub(super) struct Named<'a> {
 pub(super) fn kept_up(level: &LevelSummary) -> bool {
     let is_scheduled = !matches!(level.load, LevelLoad::Concurrency(_));
     let is_short = |open: &OpenLoopSummary| open.completed_rate < MOSTLY_COMPLETED * open.achieved_rate;
-    let lags = level.ending == Ending::Unstable && level.client.open_loop.as_ref().is_some_and(is_short);
+    let is_busy = |open: &OpenLoopSummary| open.achieved_rate * open.service_time.mean_ns() / 1e9 >= NEVER_IDLE;
+    let open_loop = level.client.open_loop.as_ref();
+    let lags = level.ending == Ending::Unstable && open_loop.is_some_and(is_short);
     let falls_behind = lags
         || matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(InvalidReason::is_a_growing_latency))
-            && is_scheduled;
+            && is_scheduled
+            && open_loop.is_none_or(is_busy);
     !falls_behind && !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
 }
 
@@ -191,7 +199,9 @@ pub(super) fn vague(figures: &[FigureAt], named: &Named<'_>, setup: &Setup) -> O
 
 /// Why most requests of a level failed that did, as the server says; none where none did.
 pub(super) fn failure(level: &LevelSummary) -> Option<String> {
-    let (error, _) = level.client.errors.iter().max_by_key(|(_, count)| *count)?;
+    // Those that are not listed may be the most, and say nothing.
+    let weight = |(error, count): &&(InferError, u64)| (error.message != FURTHER_REASONS, *count);
+    let (error, _) = level.client.errors.iter().max_by_key(weight)?;
     Some(shortened(&error.to_string()))
 }
 
@@ -216,7 +226,12 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
         _ if first.to_string() == outcome.name() => format!("{} is {outcome}; {remedy}", named.name),
         _ => format!("{} is {outcome}: {first}; {remedy}", named.name),
     };
-    let command = first.setting(&setup.measurement).map(|setting| with(setting, named, setup));
+    let setting = |reason: &InvalidReason| reason.setting(&setup.measurement);
+    // Of a figure that is not known at all nobody can say how many requests would tell it, but a percentile needs some in any case.
+    let is_unknown = matches!(first, InvalidReason::Unsettled(_, None));
+    let samples = reasons.iter().find(|reason| is_unknown && matches!(reason, InvalidReason::TooFewSamples(..)));
+    let setting = setting(first).or_else(|| samples.and_then(setting));
+    let command = setting.map(|setting| with(setting, named, setup));
     let missing = Missing { command, ..Missing::new(text) };
     Some(if outcome.is_certain() { missing.certain() } else { missing })
 }

@@ -133,6 +133,9 @@ fn what_is_not_sure_says_what_would_settle_it() {
     };
     let found = answer(&listed, &[level(1, 130, 20)]);
     assert!(found.missing.unwrap().command.unwrap().contains("--request-rate-range 700:0:200"));
+    // Without a limit a range must end.
+    let further = command::beyond(&Setup { mode: listed.mode.clone(), ..setup(false, 4) }).command.unwrap();
+    assert!(further.contains("--request-rate-range 700:1700:200"), "{further}");
     let none = answer(&setup(true, 4), &[level(4, 242, 76)]);
     assert!(none.words.starts_with("No load within p99 < 50 ms: 76 ms (68.4 to 83.6 ms) at concurrency 4"));
 }
@@ -339,6 +342,11 @@ fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
     assert_eq!(found.figures.len(), 4, "of the knee and of the least latency");
     let expected = "Knee: 260 infer/s at concurrency 2 (p99 18 to 22 ms); least p99: 20 ms at concurrency 1";
     assert_eq!(found.words, expected);
+    let mut odd = levels.clone();
+    (odd[0], odd[1]) = (level(1, 130, 25), LevelSummary { ending: Ending::Unstable, ..level(2, 260, 20) });
+    let found = answer(&setup(false, 4), &odd);
+    assert!(found.words.starts_with("Knee: 260 infer/s at concurrency 2"), "{}", found.words);
+    assert!(!found.words.contains("least"), "it is more than the knee's: {}", found.words);
     let nearly = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30), level(4, 300, 60)];
     let found = answer(&setup(false, 4), &nearly);
     let open = "; as far as is known it may be anywhere from concurrency 2 to concurrency 3; least p99: ";
@@ -921,11 +929,22 @@ fn a_value_that_looks_like_its_bound_is_told_from_it() {
 }
 
 #[test]
+fn a_single_load_is_not_searched() {
+    let mut setup = setup(true, 4);
+    setup.command_line = ["-m", "m", "--binary-search", "-l", "50"].map(str::to_owned).to_vec();
+    let flag = setup.mode.flag();
+    let with = |load: &str| command::command(&setup, &[(flag, load.to_owned())]);
+    assert!(!with("3").contains("--binary-search") && with("3").contains("-l 50"), "{}", with("3"));
+    assert!(with("1:9").contains("--binary-search"));
+}
+
+#[test]
 fn a_level_that_failed_says_why() {
     let mut failed = LevelSummary { ending: Ending::Failed, ..level(1, 100, 20) };
     failed.verdict = Verdict::Invalid(vec![InvalidReason::Errors(1, 101)]);
     failed.client.failed = 1;
-    failed.client.errors = vec![(InferError::new("Internal", "no weights for this tenant"), 1)];
+    let unlisted = InferError::new("Internal", crate::record::FURTHER_REASONS);
+    failed.client.errors = vec![(InferError::new("Internal", "no weights for this tenant"), 1), (unlisted, 7)];
     let found = answer(&setup(false, 1), std::slice::from_ref(&failed));
     assert!(
         found.words.starts_with("Failed: Internal: no weights for this tenant; before, 100 infer/s"),
@@ -962,6 +981,57 @@ fn several_rates_are_answered_by_the_highest_that_was_kept_up_with() {
     assert!(found.words.starts_with(words) && found.missing.is_some(), "{}", found.words);
     let descending = answer(&setup, &[behind(300.0, 400), behind(250.0, 300)]).words;
     assert!(descending.starts_with(words), "{descending}");
+}
+
+#[test]
+fn a_rate_whose_answers_grow_longer_is_kept_up_with_while_the_server_is_idle_at_times() {
+    let slower = |ms: u64| {
+        let mut level = LevelSummary { load: LevelLoad::RequestRate(100.0), ..level(1, 100, ms) };
+        level.client.open_loop = Some(sample::open_loop(100.0, &level.client.latency));
+        let drifts = InvalidReason::Drifting(Statistic::MeanLatency, 3.0);
+        (level.ending, level.verdict, level.limit) = (Ending::Unstable, Verdict::Invalid(vec![drifts]), None);
+        level
+    };
+    let mut setup = setup(false, 1);
+    let (distribution, range) = (GapDistribution::Constant, Range::with_step(50.0, Some(100.0), 50.0));
+    setup.mode = LoadMode::RequestRate { range, distribution };
+    let low = LevelSummary { load: LevelLoad::RequestRate(50.0), ..level(1, 50, 2) };
+    let words = |ms| answer(&setup, &[low.clone(), slower(ms)]).words;
+    // Four fifths of the time it has a request to answer, and then two at a time.
+    assert!(words(8).starts_with("Every rate was kept up with, up to 100 requests/s"), "{}", words(8));
+    assert!(words(20).starts_with("Highest rate kept up with: 50 requests/s"), "{}", words(20));
+}
+
+#[test]
+fn a_range_that_ends_with_its_first_load_names_the_others() {
+    let over = [level(1, 130, 76)];
+    let noted = |mode: LoadMode| {
+        let found = answer(&Setup { mode, ..setup(true, 4) }, &over);
+        assert!(found.words.starts_with("No load within p99 < 50 ms") && found.sure == Sureness::Sure, "{found:?}");
+        found.missing.map(|missing| (missing.problem, missing.command.unwrap()))
+    };
+    let listed = Range { listed: vec![1, 2, 8], ..Range::with_step(1, Some(8), 1) };
+    let (problem, command) = noted(LoadMode::Concurrency(listed)).unwrap();
+    assert!(problem.contains("waits until it has a batch"), "{problem}");
+    assert!(command.ends_with("--concurrency-range 2,8"), "{command}");
+    let (_, command) = noted(LoadMode::Concurrency(Range::with_step(1, Some(9), 4))).unwrap();
+    assert!(command.ends_with("--concurrency-range 5:9:4"), "{command}");
+    let (_, command) = noted(LoadMode::Concurrency(Range::with_step(1, None, 2))).unwrap();
+    assert!(command.ends_with("--concurrency-range 3:0:2"), "{command}");
+    let two = answer(&setup(true, 4), &[level(1, 130, 76), level(2, 130, 90)]);
+    assert_eq!(two.missing, None, "more was measured");
+}
+
+#[test]
+fn a_percentile_that_is_not_known_asks_for_the_requests_that_it_needs() {
+    let wanted = Precision { statistic: Statistic::Percentile(99.0), share: 0.1 };
+    let reasons = vec![InvalidReason::Unsettled(wanted, None), InvalidReason::TooFewSamples(99.0, 100, 662)];
+    let unknown = LevelSummary { ending: Ending::Unstable, limit: None, ..level(1, 100, 20) };
+    let unknown = LevelSummary { verdict: Verdict::Invalid(reasons), ..unknown };
+    let missing = answer(&setup(false, 1), &[unknown]).missing.unwrap();
+    assert!(missing.problem.starts_with("concurrency 1 is unstable: the windows do not tell the p99"), "{missing:?}");
+    let command = missing.command.unwrap();
+    assert!(command.contains("--measurement-interval 34000"), "{command}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The answer of a run with a limit: the most load within it.
 
-use crate::answer::command::{beyond, command};
+use crate::answer::command::{after_first, beyond, command};
 use crate::answer::phrases::{
     LONGER, MARGIN, Named, between, figures, kept_up, key, shown, speech, title, unless_wrong, with_interval,
 };
@@ -49,7 +49,18 @@ fn nothing_within(result: &RunResult, all: &[Named<'_>], asked: &str) -> Answer 
         true => format!("No load settled within {asked}: {found} at {}", least.name),
         false => format!("No load within {asked}: {found} at {}, the least of all measured", least.name),
     };
-    unless_certain(Answer::sure(Question::MostLoad, words, figures(least, setup)), least, result)
+    let answer = unless_certain(Answer::sure(Question::MostLoad, words, figures(least, setup)), least, result);
+    let is_over = Outcome::new(least.level) == Outcome::OverThreshold;
+    match after_first(&setup.mode).filter(|_| all.len() == 1 && is_over && answer.missing.is_none()) {
+        Some(others) => answer.notes(faster_with_more(setup, others)),
+        None => answer,
+    }
+}
+
+/// What may be so of a range that has ended with its first load: a lone request waits for others where a server collects a batch.
+fn faster_with_more(setup: &Setup, others: String) -> Missing {
+    let problem = "a range ends at the first load over the limit; a server that waits until it has a batch may be faster with more";
+    Missing { command: Some(command(setup, &[(setup.mode.flag(), others)])), ..Missing::new(problem).certain() }
 }
 
 /// The best load in a sentence; it `is_most` where more was too much.
