@@ -440,6 +440,18 @@ mod tests {
     }
 
     #[test]
+    fn a_server_without_an_answer_has_no_latency_of_zero() {
+        let mut setup = plans::setup();
+        setup.servers = vec!["up:8000".to_owned(), "down:8000".to_owned()];
+        let mut level = level(1, 89);
+        level.client.servers = vec![sample::client(89, LATENCY_NS), sample::client(0, 1)];
+        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
+        let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).unwrap()].clone();
+        assert_eq!((cell("up:8000 p99 latency"), cell("down:8000 Inferences/Second")), ("11001".into(), "0".into()));
+        assert_eq!(["Avg", "p50", "p99"].map(|name| cell(&format!("down:8000 {name} latency"))), ["", "", ""]);
+    }
+
+    #[test]
     fn verbose_columns_follow_and_ours_come_last() {
         let mut setup = plans::setup();
         setup.detail.verbose_csv = true;

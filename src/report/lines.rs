@@ -7,10 +7,14 @@ pub const WIDTH: usize = 80;
 /// A terminal narrower than this breaks lines itself.
 const NARROWEST: usize = 40;
 
+/// Columns of the terminal on standard output, if it is one.
+pub fn terminal() -> Option<usize> {
+    if cfg!(test) { None } else { stdio::columns() }
+}
+
 /// Columns of a line: a narrower terminal would break it a second time, in the middle of a word.
 fn columns() -> usize {
-    let terminal = if cfg!(test) { None } else { stdio::columns() };
-    terminal.map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDTH))
+    terminal().map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDTH))
 }
 
 /// A text in lines, of which those after the first are indented further.

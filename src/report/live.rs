@@ -14,6 +14,7 @@ use crate::machine::usage::Usage;
 use crate::progress::{Standing, clock, digits, latency};
 use crate::result::disturbance::{Cause, Disturbance};
 use crate::result::timeline::{Slice, lower_edge_ns};
+use crate::shortened;
 
 /// Maximum number of blocks shown over time.
 const MOST: usize = 240;
@@ -29,6 +30,8 @@ const UNDER_A_PLOT: u16 = 2;
 const DISTURBED: &str = "disturbed";
 /// Columns of a curve's name at its end.
 const NAME: u16 = 4;
+/// Fewest letters of what is measured.
+const LEAST_OF_A_NAME: usize = 10;
 
 /// The percentiles over time: as many curves as can be told apart in a terminal, with colours or without.
 pub const PERCENTILES: [(f64, Curve); 3] = [
@@ -154,8 +157,11 @@ impl Board {
         let time = format!("{}{remaining}", clock(standing.elapsed));
         let width = u16::try_from(time.len()).unwrap_or(u16::MAX);
         let [name, times] = Layout::horizontal([Constraint::Min(10), Constraint::Length(width)]).areas(area);
-        let title = Span::from(self.title.clone()).bold();
-        frame.render_widget(Line::from(vec![title, "  ".into(), parts.join(", ").into()]), name);
+        let parts = parts.join(", ");
+        // A long name leaves room for where the run is.
+        let room = usize::from(name.width).saturating_sub(4 + parts.chars().count()).max(LEAST_OF_A_NAME);
+        let title = Span::from(shortened::beginning(&self.title, room)).bold();
+        frame.render_widget(Line::from(vec![title, "  ".into(), parts.into()]), name);
         frame.render_widget(Line::from(time), times);
     }
 
@@ -352,6 +358,18 @@ mod tests {
             assert_eq!((text.contains(" infer/s ─"), text.contains("histogram")), (is_high, is_wide), "{text}");
         }
         assert!(!screen(80, 24, None).join("").contains(DISTURBED));
+    }
+
+    #[test]
+    fn a_long_name_leaves_room_for_where_the_run_is() {
+        let mut board = Board::new(&"a-long-name-".repeat(12));
+        board.standing.position = "level 2/5".to_owned();
+        board.standing.window = Some((3, 10));
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| board.draw(frame)).unwrap();
+        let first: String = terminal.backend().buffer().content[..80].iter().map(|cell| cell.symbol()).collect();
+        assert!(first.starts_with("a-long-name-a-long-name-") && first.contains("…"), "{first}");
+        assert!(first.contains("level 2/5, window 3/10") && first.ends_with("0:00"), "{first}");
     }
 
     #[test]

@@ -57,8 +57,10 @@ pub fn text(results: &[Shown<'_>], main: usize) -> String {
         text += &requirements(&run.result.requirements);
     }
     let Some((first, others)) = results.split_first() else { return text };
-    for other in others {
-        let _ = writeln!(text, "### {} against {}\n", inert(&other.name), inert(&first.name));
+    for (number, other) in others.iter().enumerate() {
+        // Some readers take a heading right below a paragraph for a part of it.
+        let gap = if number > 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{gap}### {} against {}\n", inert(&other.name), inert(&first.name));
         text += &comparison(first, other);
     }
     text
@@ -378,6 +380,9 @@ mod tests {
         };
         let elsewhere = against(&result(8, 2_000_000));
         assert!(elsewhere.ends_with("\nThey have no level in common: they are not compared.\n"), "{elsewhere}");
+        let (old, next) = (result(4, 2_000_000), result(8, 2_000_000));
+        let three = [("old", &old), ("new", &old), ("next", &next)].map(|(name, result)| Shown::new(name, result));
+        assert!(super::text(&three, 0).contains("\n\n### next against old\n"), "a heading stands by itself");
         let setup = Setup { batch_size: 7, ..plans::setup() };
         let level = sample::level(LevelLoad::Concurrency(4), 1_000, 2_000_000);
         let failed = plans::result(&setup, &[LevelSummary { ending: Ending::Failed, ..level }]);

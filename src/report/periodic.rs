@@ -12,7 +12,7 @@ type Column = (&'static str, &'static str, fn(&PeriodicBatch) -> Figure);
 
 /// All figures of a batch.
 const FIGURES: [Column; 9] = [
-    ("Concurrency", "Concurrency", |batch| Figure::Count(batch.concurrency as u64)),
+    ("Load", "Concurrency", |batch| Figure::Count(batch.concurrency as u64)),
     ("Requests", "Requests", |batch| Figure::Count(batch.requests)),
     ("Responses", "Responses", |batch| Figure::Count(batch.responses)),
     ("First avg", "Avg time to first response", |batch| Figure::Time(batch.first_response.mean_ns())),
@@ -47,11 +47,16 @@ fn gap_percentile_ns(batch: &PeriodicBatch, percentile: f64) -> f64 {
 /// The table of all batches, and the counts of their requests.
 pub fn text(result: &PeriodicResult) -> String {
     let mut text = "Periodic concurrency (times in usec)\n".to_owned();
-    let mut line = |cells: [String; FIGURES.len()]| {
-        let _ = writeln!(text, "  {}", cells.map(|cell| format!("{cell:>12}")).join(""));
-    };
-    line(FIGURES.map(|(heading, ..)| heading.to_owned()));
-    result.batches.iter().for_each(|batch| line(FIGURES.map(|(.., figure)| figure(batch).show())));
+    let headings = FIGURES.map(|(heading, ..)| heading.to_owned());
+    let batches = result.batches.iter().map(|batch| FIGURES.map(|(.., figure)| figure(batch).show()));
+    let lines: Vec<[String; FIGURES.len()]> = std::iter::once(headings).chain(batches).collect();
+    // As narrow as they may be: all of them fit into 80 columns.
+    let widths: [usize; FIGURES.len()] =
+        std::array::from_fn(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0));
+    for line in &lines {
+        let cells = line.iter().zip(widths).map(|(cell, width)| format!(" {cell:>width$}"));
+        let _ = writeln!(text, " {}", cells.collect::<String>());
+    }
     ending(result).iter().for_each(|line| text += &format!("{line}\n"));
     text
 }
@@ -87,6 +92,28 @@ pub fn rows(batches: &[PeriodicBatch]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_of_batches_fits_80_columns() {
+        let times = crate::result::summary::sample::distribution(10, 1_234_567_000);
+        let batch = PeriodicBatch {
+            concurrency: 1_000,
+            requests: 100,
+            responses: 10_000,
+            first_response: times.clone(),
+            gap: times,
+            gap_max_ns: 1_234_567_000,
+        };
+        let requests = LoadReport { sent: 100, completed: 100, failed: 0, outstanding: 0, held_back: 0 };
+        let (errors, remarks, outcome) = (Vec::new(), Vec::new(), Outcome::Valid);
+        let text = text(&PeriodicResult { batches: vec![batch], requests, errors, remarks, outcome });
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[1].contains(" Load Requests Responses First avg") && lines[2].contains(" 1000      100     10000 "),
+            "{text}"
+        );
+        assert!(lines[1].len() == lines[2].len() && lines.iter().all(|line| line.len() <= 80), "{text}");
+    }
 
     #[test]
     fn requests_that_were_cancelled_are_told_where_there_are_any() {

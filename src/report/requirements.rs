@@ -13,10 +13,15 @@ use crate::result::checked::Judgement;
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Bounds;
 use crate::stdio::{acts, shown};
-use crate::{Interrupts, SafeFile, full_level_name};
+use crate::{Interrupts, SafeFile, full_level_name, lines};
 
 /// The table, with an empty line at the end; empty if there are no requirements.
 pub fn text(all: &[Checked]) -> String {
+    on_terminal(all, lines::terminal())
+}
+
+/// The same; sentences where a terminal has fewer columns than the table, whose lines it would break anywhere.
+fn on_terminal(all: &[Checked], columns: Option<usize>) -> String {
     if all.is_empty() {
         return String::new();
     }
@@ -30,12 +35,24 @@ pub fn text(all: &[Checked]) -> String {
         let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("  {cell:<width$}"));
         padded.collect::<String>().trim_end().to_owned() + "\n"
     };
-    let mut text = "Requirements:\n".to_owned() + &line(&COLUMNS);
-    text.extend(rows.iter().map(|row| line(&row.each_ref().map(String::as_str))));
+    let needed: usize = widths.iter().map(|width| 2 + width).sum();
+    let mut text = "Requirements:\n".to_owned();
+    if columns.is_some_and(|columns| needed > columns) {
+        text.extend(rows.iter().map(sentence));
+    } else {
+        text += &line(&COLUMNS);
+        text.extend(rows.iter().map(|row| line(&row.each_ref().map(String::as_str))));
+    }
     for note in notes(all) {
-        let _ = writeln!(text, "  {note}");
+        let line = format!("  {note}");
+        text += &if columns.is_some() { lines::wrapped(&line) } else { line + "\n" };
     }
     text + "\n"
+}
+
+/// A row in words: `  p99<20ms, concurrency 8: 871 µs, 95% confidence 779 µs to 1.37 ms: holds`.
+fn sentence([requirement, level, value, interval, outcome]: &[String; COLUMNS.len()]) -> String {
+    lines::wrapped(&format!("  {requirement}, {level}: {value}, 95% confidence {interval}: {outcome}"))
 }
 
 /// The notes, each once.
@@ -289,6 +306,25 @@ Requirements:
 ";
         assert_eq!(text(&[checked(), open, none, one_sided, ratio, as_it_is]), expected);
         assert_eq!(text(&[]), "");
+    }
+
+    #[test]
+    fn a_terminal_without_room_for_the_table_has_sentences() {
+        let variant = Some("a variant of a long name".to_owned());
+        let note =
+            Some("neither met nor missed; measured longer, or on a quieter machine, it may be decided then".to_owned());
+        let wide = Checked { variant, unit: Unit::Ratio, value: Some(1.25), interval: None, note, ..checked() };
+        let expected = "\
+Requirements:
+  p99<20ms, 'a variant of a long name', concurrency 4: 1.250 of the reference's,
+      95% confidence not known: holds
+  neither met nor missed; measured longer, or on a quieter machine, it may be
+      decided then
+
+";
+        assert_eq!(on_terminal(std::slice::from_ref(&wide), Some(80)), expected);
+        assert!(on_terminal(std::slice::from_ref(&wide), Some(200)).contains("  requirement  level"));
+        assert_eq!(on_terminal(&[checked()], Some(80)), text(&[checked()]), "there is room");
     }
 
     #[test]

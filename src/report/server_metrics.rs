@@ -7,6 +7,11 @@ use crate::{memory, server_load};
 
 /// `GPUs 45.00%, processors 12.50%, memory 6.5 GiB of 15.6 GiB, pending requests avg 1.5 (max 3)`, as far as it is known.
 pub fn text(host: &HostMetrics) -> String {
+    figures(host).unwrap_or_else(|| "no figures".to_owned())
+}
+
+/// The same; nothing where nothing is known.
+pub fn figures(host: &HostMetrics) -> Option<String> {
     let of_memory = host.cpu_memory_used_bytes.zip(host.cpu_memory_total_bytes);
     let pending = host.pending_requests.zip(host.pending_requests_max);
     let parts = [
@@ -20,7 +25,7 @@ pub fn text(host: &HostMetrics) -> String {
         host.load.as_ref().map(server_load::text),
     ];
     let figures: Vec<_> = parts.into_iter().flatten().collect();
-    if figures.is_empty() { "no figures".to_owned() } else { figures.join(", ") }
+    (!figures.is_empty()).then(|| figures.join(", "))
 }
 
 /// A GPU's UUID, after its server's address where there are several: two servers may give theirs the same.

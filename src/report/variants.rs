@@ -52,7 +52,8 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     if result.matrix.is_none() {
         for (number, variant) in result.variants.iter().enumerate() {
             let role = if number == 0 { " (the reference)" } else { "" };
-            text += &wrapped(&format!("  {}{role}: {}", shown(&variant.name), shown(&variant.flags)));
+            let flags = if variant.flags.is_empty() { "as the run".into() } else { shown(&variant.flags) };
+            text += &wrapped(&format!("  {}{role}: {flags}", shown(&variant.name)));
         }
     }
     text.push('\n');
@@ -91,7 +92,8 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
     );
     let mut text = wrapped(&format!("{level}: {answer}"));
     if comparison.figures.is_empty() {
-        return text;
+        // Often because all requests failed, of which shares can be compared.
+        return text + &errors(comparison);
     }
     let _ = writeln!(
         text,

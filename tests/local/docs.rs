@@ -1,13 +1,14 @@
 //! The documentation: every page is in the book's table of contents, every link leads somewhere, and the commands that it shows
 //! are good.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
 use triton_bench::cli;
 use triton_bench::exit::Codes;
 
@@ -130,6 +131,60 @@ fn every_command_shown_is_one_that_the_program_takes() {
     }
     assert!(refused.is_empty(), "{refused:#?}");
     assert!(count > 30, "only {count} were found");
+}
+
+/// The flags that take words, and these, by the tables of docs/cli.md: `--wait` takes `park|spin|hybrid`.
+fn words_of_flags() -> BTreeMap<String, Vec<String>> {
+    let table = text(&root().join("docs/cli.md"));
+    let mut all = BTreeMap::new();
+    for line in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let flag = cells[0].split('`').find(|part| part.starts_with("--"));
+        let values = cells.get(1).map(|cell| cell.trim_matches('`').replace("\\|", "|")).unwrap_or_default();
+        let is_word =
+            |value: &str| !value.is_empty() && value.chars().all(|c| c.is_ascii_lowercase() || "-_".contains(c));
+        let values: Vec<String> = values.split('|').map(str::to_owned).collect();
+        if let (Some(flag), true) = (flag, values.len() > 1 && values.iter().all(|value| is_word(value))) {
+            all.insert(flag.to_owned(), values);
+        }
+    }
+    all
+}
+
+#[test]
+fn flags_in_sentences_have_values_that_they_take() {
+    let alternatives = words_of_flags();
+    assert!(alternatives.len() > 15 && alternatives["--wait"] == ["park", "spin", "hybrid"], "{alternatives:?}");
+    let mut wrong = Vec::new();
+    for page in pages() {
+        for code in parts(&text(&page)).prose.split('`').skip(1).step_by(2) {
+            let words: Vec<&str> = code.split_whitespace().collect();
+            let refused = |pair: &&[&str]| {
+                alternatives.get(pair[0]).is_some_and(|values| !values.iter().any(|value| value == pair[1]))
+            };
+            wrong
+                .extend(words.windows(2).filter(refused).map(|pair| format!("{}: {}", page.display(), pair.join(" "))));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A heading's text, up to the next one.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let tail = page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no heading {heading}")).1;
+    tail.split("\n#").next().unwrap_or(tail)
+}
+
+#[test]
+fn every_kind_of_remark_is_told_among_remarks_and_no_other() {
+    let schema: Value = serde_json::from_str(&text(&root().join("docs/result.schema.json"))).unwrap();
+    let kinds = schema["$defs"]["RemarkKind"]["oneOf"].as_array().expect("kinds with a description each");
+    let kinds: BTreeSet<&str> = kinds.iter().map(|kind| kind["const"].as_str().unwrap()).collect();
+    let page = text(&root().join("docs/measurement.md"));
+    let rows = section(&page, "### Remarks").lines().filter(|line| line.starts_with("| `"));
+    let described: BTreeSet<&str> =
+        rows.flat_map(|row| row.split(" | ").next().unwrap().split('`').skip(1).step_by(2)).collect();
+    assert_eq!(described, kinds);
 }
 
 /// `scripts/refresh-docs` on a page of this test, with a program that answers with `output`: whether every line was found,

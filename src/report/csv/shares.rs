@@ -4,7 +4,7 @@ use crate::csv::{Columns, at};
 use crate::distinct;
 use crate::number::{significant, whole_us};
 use crate::result::Setup;
-use crate::result::summary::{ClientSummary, LevelSummary};
+use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::terms::PERCENTILES;
 
 /// The results of each entry of a mix.
@@ -30,9 +30,16 @@ fn add<'a>(
         };
         add("Inferences/Second", Box::new(|part| significant(part.throughput())));
         add("Failed Requests", Box::new(|part| part.failed.to_string()));
-        add("Avg latency", Box::new(|part| whole_us(part.latency.mean_ns()).to_string()));
+        // Of a part without successes there is no latency, and not one of zero.
+        let mut add = |title: &str, cell: Box<dyn Fn(&Distribution) -> String>| {
+            let filled = move |part: &ClientSummary| {
+                if part.latency.count() == 0 { String::new() } else { cell(&part.latency) }
+            };
+            add(title, Box::new(filled));
+        };
+        add("Avg latency", Box::new(|times| whole_us(times.mean_ns()).to_string()));
         for percentile in PERCENTILES {
-            add(&format!("p{percentile} latency"), Box::new(move |part| at(&part.latency, percentile)));
+            add(&format!("p{percentile} latency"), Box::new(move |times| at(times, percentile)));
         }
     }
 }

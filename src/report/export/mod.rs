@@ -8,6 +8,7 @@
 //! perf_analyzer's, and with `incomplete` if it could not be written to the end. An experiment that lacks requests says
 //! how many (`missing_requests`). Failed requests are left out, because readers take every request for a success.
 
+mod arrivals;
 pub mod figures;
 mod request_file;
 mod stream;
@@ -23,11 +24,12 @@ use crate::clock::{Stamp, WallAnchor};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::partial::unwritten;
-use crate::record::{RawRecord, RawResponse};
+use crate::record::RawRecord;
 use crate::result::summary::{Headline, LevelLoad};
 use crate::terms::UPSTREAM_VERSION;
 use crate::{Interrupts, SafeFile};
 
+use arrivals::Arrivals;
 pub use request_file::{Needs, RequestFile};
 pub use stream::{ExportQueue, ExportStream};
 
@@ -343,13 +345,14 @@ fn write_record(
     out.write_all(b",\"request_inputs\":")?;
     out.write_all(inputs)?;
     out.write_all(b",\"response_timestamps\":[")?;
-    stamps(out, spec.anchor, record.responses().map(|response| response.at))?;
+    let arrivals = || Arrivals::of(record, spec.as_upstream);
+    stamps(out, spec.anchor, arrivals().map(|arrival| arrival.first.at))?;
     out.write_all(b"],\"response_outputs\":[")?;
-    for (index, response) in record.responses().enumerate() {
+    for (index, arrival) in arrivals().enumerate() {
         if index > 0 {
             out.write_all(b",")?;
         }
-        outputs(out, spec, &response)?;
+        arrival.write(out, &spec.outputs)?;
     }
     out.write_all(b"]")?;
     if let Some(intended) = record.intended {
@@ -359,23 +362,6 @@ fn write_record(
     if let Some(entry) = payload.and_then(|payload| spec.entries.get(payload.model)) {
         out.write_all(b",\"model\":")?;
         tensor::string(out, entry)?;
-    }
-    out.write_all(b"}")
-}
-
-fn outputs(out: &mut impl Write, spec: &ExportSpec, response: &RawResponse<'_>) -> io::Result<()> {
-    out.write_all(b"{")?;
-    let mut empty = true;
-    for output in response.outputs() {
-        key(out, empty, output.name)?;
-        tensor::write(out, output.datatype, output.bytes)?;
-        empty = false;
-    }
-    if empty {
-        for (index, name) in spec.outputs.iter().enumerate() {
-            key(out, index == 0, name)?;
-            out.write_all(b"\"\"")?;
-        }
     }
     out.write_all(b"}")
 }

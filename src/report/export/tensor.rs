@@ -1,5 +1,6 @@
 //! A tensor's elements as JSON: valid for any bytes.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use half::{bf16, f16};
@@ -43,6 +44,19 @@ fn is_event_without_choice(text: &str) -> bool {
     }
     let event = text.strip_prefix("data:").map(serde_json::from_str::<Event>);
     matches!(event, Some(Ok(Event { choices })) if choices.is_empty())
+}
+
+/// The first element of packed texts.
+pub fn first_text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(Strings(bytes).next().unwrap_or_default())
+}
+
+/// Whether the first of packed texts is a server-sent event without a name, that is more than the end of a stream and is no comment
+/// in the file.
+pub fn is_event(bytes: &[u8]) -> bool {
+    let text = first_text(bytes);
+    let data = text.strip_prefix("data:").map(str::trim);
+    data.is_some_and(|data| data != "[DONE]") && !is_event_without_choice(&text)
 }
 
 /// Writes a JSON string.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::console::row;
-use crate::html::parts::{percent, whose};
+use crate::html::parts::{percent, percentile_of, whose};
 use crate::html::{figure, shares};
 use crate::model::statistics::CountedTime;
 use crate::pictures::{
@@ -14,7 +14,7 @@ use crate::result::compare::{Direction, changes, differences as unlike, differin
 use crate::result::figures::{Figure, Group, rows};
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::stdio::shown;
-use crate::terms::{FEW_PERCENTILES, Picture};
+use crate::terms::{FEW_PERCENTILES, OnDisturbance, Picture};
 use crate::variants::{points, share};
 use crate::{generation, memory, requirements as gate, sequences, sessions};
 
@@ -176,9 +176,7 @@ fn instrument(result: &RunResult) -> Markup {
             format!("{} CPU{memory}", short(usage.processors))
         })
     };
-    let at = |times: Option<&Distribution>, p: f64| {
-        times.map_or("–".to_owned(), |times| time(times.percentile_ns(p) as f64))
-    };
+    let at = |times: Option<&Distribution>, p: f64| times.map_or("–".to_owned(), |times| percentile_of(times, p));
     let few = |name: &str| {
         html! { @for (number, p) in FEW_PERCENTILES.into_iter().enumerate() {
             th { @if number == 0 { (name) ": " } "p" (p) }
@@ -197,7 +195,7 @@ fn instrument(result: &RunResult) -> Markup {
             tbody { @for summary in levels {
                 @let client = &summary.client; @let late = client.open_loop.as_ref().map(|open| &open.schedule_delay);
                 tr {
-                    th { (level(summary)) } td { (short(100.0 * client.overhead_share)) " %" }
+                    th { (level(summary)) } td { (own_share(client.overhead_share)) }
                     @if open { @for p in FEW_PERCENTILES { td { (at(late, p)) } } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
                     @if wakes { @for p in FEW_PERCENTILES { td { (at(client.wakeup.as_ref(), p)) } } }
                     @if used { td { (usage(summary.client_usage)) } }
@@ -216,11 +214,19 @@ fn instrument(result: &RunResult) -> Markup {
     }
 }
 
+/// The share of its threads' time that the client's own work took; one of less than this is not worth its digits.
+fn own_share(share: f64) -> String {
+    const LEAST: f64 = 1e-4;
+    if share > 0.0 && share < LEAST { "below 0.01 %".to_owned() } else { format!("{} %", short(100.0 * share)) }
+}
+
 fn disturbance(result: &RunResult) -> Markup {
     let found = result.levels.iter().filter_map(|level| Some((level, level.disturbances.worst?)));
     let rows: Vec<_> = found.collect();
     html! {
-        @if rows.is_empty() {
+        @if rows.is_empty() && result.setup.measurement.on_disturbance == Some(OnDisturbance::Ignore) {
+            p.none { "What others took of the machine was not looked at (" code { "--on-disturbance ignore" } ")." }
+        } @else if rows.is_empty() {
             p.none { "No other process used much of the machine during the measurement, as far as the kernel shows." }
         } @else {
             div.scroll tabindex="0" { table {
@@ -241,14 +247,14 @@ pub fn requirements(result: &RunResult) -> Markup {
         @if !result.requirements.is_empty() {
             h3 { "Requirements" }
             div.scroll tabindex="0" { table {
-                thead { tr { th { "condition" } th.left { "level" } th { "value" } th { "95 % interval" } th { "outcome" } } }
+                thead { tr { th { "condition" } th.left { "outcome" } th.left { "level" } th { "value" } th { "95 % interval" } } }
                 tbody { @for checked in &result.requirements {
                     @let (value, interval) = gate::cells(checked);
                     tr {
                         th { (shown(&checked.text)) }
+                        td.left { span class=(if checked.passes { "badge good" } else if checked.open { "badge warn" } else { "badge bad" }) { (gate::verdict_name(checked)) } }
                         td.left { (gate::about(checked)) }
                         td { (value) } td { (interval) }
-                        td { span class=(if checked.passes { "badge good" } else if checked.open { "badge warn" } else { "badge bad" }) { (gate::verdict_name(checked)) } }
                     }
                 } }
             } }

@@ -8,12 +8,15 @@ use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
-use crate::result::summary::{HostMetrics, LevelSummary, StatisticEstimate};
+use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, StatisticEstimate};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
 use crate::terms::{FAR_TAIL, Statistic};
-use crate::{percentiles, restarts as starts, server_load, server_metrics};
+use crate::{memory, percentiles, restarts as starts, server_load, server_metrics};
+
+/// So many verdicts stand open on the page: more would hide the pictures.
+const MAX_VERDICTS: usize = 8;
 
 /// A row for each level, each figure with its interval.
 pub fn table(result: &RunResult) -> Markup {
@@ -135,13 +138,42 @@ pub fn restarts(result: &RunResult) -> Markup {
     }
 }
 
-/// The load that the server told of itself, for levels that have it (`--collect-metrics`).
-pub fn server_load(result: &RunResult) -> Markup {
-    let rows: Vec<_> = result.levels.iter().filter_map(|summary| Some((summary, summary.host?.load?))).collect();
+/// What the server told of itself and of its GPUs, for levels that have it (`--collect-metrics`).
+pub fn server_figures(result: &RunResult) -> Markup {
+    // Of several servers a table has the other figures.
+    let figures = |summary: &LevelSummary| match summary.host {
+        Some(host) if summary.hosts.is_empty() => server_metrics::figures(&host),
+        host => host?.load.map(|load| server_load::text(&load)),
+    };
+    let rows: Vec<_> = result.levels.iter().filter_map(|summary| Some((summary, figures(summary)?))).collect();
     html! {
         @if !rows.is_empty() {
-            h3 { "The server's load, by its own figures" }
-            ul { @for (summary, load) in &rows { li { (level(summary)) ": " (server_load::text(load)) } } }
+            h3 { "The server, by its own figures" }
+            ul { @for (summary, figures) in &rows { li { (level(summary)) ": " (figures) } } }
+        }
+        (gpus(result))
+    }
+}
+
+/// A row for each GPU at each level.
+fn gpus<'a>(result: &'a RunResult) -> Markup {
+    let of_level = |summary: &'a LevelSummary| summary.gpus.iter().flatten().map(move |gpu| (summary, gpu));
+    let rows: Vec<(&LevelSummary, &GpuMetrics)> = result.levels.iter().flat_map(of_level).collect();
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+    html! {
+        @if !rows.is_empty() {
+            h3 { "GPUs" }
+            div.scroll tabindex="0" { table {
+                thead { tr {
+                    th { "load" } th.left { "GPU" } th { "mean utilisation" } th { "mean power" } th { "most memory" } th { "of" }
+                } }
+                tbody { @for (summary, gpu) in rows { tr {
+                    th { (level(summary)) } td.left { (shown(&server_metrics::gpu_name(&result.setup, gpu))) }
+                    td { (or_dash(gpu.utilization.map(|share| format!("{} %", short(100.0 * share))))) }
+                    td { (or_dash(gpu.power_watts.map(|watts| format!("{} W", short(watts))))) }
+                    td { (or_dash(gpu.memory_used_bytes.map(memory))) } td { (or_dash(gpu.memory_total_bytes.map(memory))) }
+                } } }
+            } }
         }
     }
 }
@@ -184,29 +216,44 @@ pub fn badge(outcome: Outcome) -> Markup {
 
 /// What is wrong with levels, and what to change: one entry for levels with the same verdict.
 pub fn verdicts(result: &RunResult) -> Markup {
-    let mut groups: Vec<(Vec<String>, Outcome, Vec<[String; 2]>)> = Vec::new();
-    for summary in result.levels.iter().filter(|level| Outcome::new(level) != Outcome::Valid) {
+    let mut groups: Vec<Group> = Vec::new();
+    let is_invalid = |level: &LevelSummary| Outcome::new(level) != Outcome::Valid;
+    for (summary, earlier) in result.levels_with_earlier().filter(|(level, _)| is_invalid(level)) {
         let (outcome, words) = (Outcome::new(summary), problems(result, summary));
+        let name = row_name(result, summary, earlier);
         match groups.last_mut() {
-            Some((names, other, group_words)) if *other == outcome && *group_words == words => {
-                names.push(level(summary))
-            }
-            _ => groups.push((vec![level(summary)], outcome, words)),
+            Some(last) if last.outcome == outcome && last.words == words => last.names.push(name),
+            _ => groups.push(Group { names: vec![name], outcome, words }),
         }
     }
-    let remarked = || result.levels.iter().filter(|level| !level.remarks.is_empty());
+    let remarked = || result.levels_with_earlier().filter(|(level, _)| !level.remarks.is_empty());
     html! {
         @if !groups.is_empty() || remarked().next().is_some() { h3 { "Verdicts" } }
-        @for summary in remarked() { @for remark in &summary.remarks {
-            p { b { (level(summary)) } " " span.note { (shown(&remark.text)) "." } }
+        @for (summary, earlier) in remarked() { @for remark in &summary.remarks {
+            p { b { (row_name(result, summary, earlier)) } " " span.note { (shown(&remark.text)) "." } }
         } }
         @if !groups.is_empty() {
-            ul.verdicts { @for (names, outcome, words) in &groups { li {
-                b { (names.join(", ")) } " " (badge(*outcome))
-                @for [problem, remedy] in words { div { @if *problem != outcome.to_string() { (capital(&shown(problem))) ". " } span.note { "To change: " (remedy) "." } } }
-            } } }
+            @let (first, others) = groups.split_at(groups.len().min(MAX_VERDICTS));
+            (list(first))
+            @if !others.is_empty() {
+                details { summary { "Further levels that are not valid: " (others.iter().map(|group| group.names.len()).sum::<usize>()) } (list(others)) }
+            }
         }
     }
+}
+
+/// Levels that follow each other with one verdict.
+struct Group {
+    names: Vec<String>,
+    outcome: Outcome,
+    words: Vec<[String; 2]>,
+}
+
+fn list(groups: &[Group]) -> Markup {
+    html! { ul.verdicts { @for Group { names, outcome, words } in groups { li {
+        b { (names.join(", ")) } " " (badge(*outcome))
+        @for [problem, remedy] in words { div { @if *problem != outcome.to_string() { (capital(&shown(problem))) ". " } span.note { "To change: " (remedy) "." } } }
+    } } } }
 }
 
 /// A sentence begins with a capital letter, unless that is the name of a percentile.

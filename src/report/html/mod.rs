@@ -65,7 +65,7 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
     let none = (*figure == Picture::Failures && is_reported).then(no_failures);
     let Some(drawn) = draw(*figure, page.results, page.main).or(none) else {
         let why = match figure {
-            Picture::Comparison => "takes two results that have a level in common, or one of variants",
+            Picture::Comparison => "takes two results with a level in common that is valid in both, or one of variants",
             Picture::Sizes | Picture::Bandwidth => {
                 "has nothing to show: it takes a result of --matrix with several --matrix-sizes"
             }
@@ -170,7 +170,7 @@ impl Page<'_> {
                     (whose(self.results, number))
                     (levels::table(run.result))
                     (levels::restarts(run.result))
-                    (levels::server_load(run.result))
+                    (levels::server_figures(run.result))
                     (levels::servers(run.result))
                     (levels::verdicts(run.result))
                     (facts::requirements(run.result))
@@ -297,16 +297,27 @@ fn is_without_answers(result: &RunResult) -> bool {
     !result.levels.is_empty() && result.levels.iter().all(|level| level.client.latency.count() == 0)
 }
 
+/// Why nothing tells where the mean latency goes.
+fn no_waterfall(result: &RunResult) -> &'static str {
+    match &result.setup {
+        setup if setup.entries.len() > 1 && !setup.has_turns() => {
+            "Requests go to several models: the printed report has the server's times of each."
+        }
+        setup if setup.decoupled => "Of a decoupled model the server does not tell the times of a request as a whole.",
+        _ => "This server does not report where a request's time goes.",
+    }
+}
+
 /// What is specific to each result.
 fn over_time(results: &[Shown<'_>]) -> Markup {
-    let pictures = |which, signs: Signs<'_>, none: &str| {
+    let pictures = |which, signs: Signs<'_>, none: fn(&RunResult) -> &'static str| {
         html! {
             @for (number, run) in results.iter().enumerate() {
                 (whose(results, number))
                 @match draw(which, results, number) {
                     Some(drawn) => (figure(&drawn, signs)),
                     None if is_without_answers(run.result) => p.none { (NO_ANSWER) },
-                    None => p.none { (none) },
+                    None => p.none { (none(run.result)) },
                 }
             }
         }
@@ -314,17 +325,17 @@ fn over_time(results: &[Shown<'_>]) -> Markup {
     html! {
         section id="timeline" {
             h2 { "Over time" }
-            (pictures(Picture::Timeline, captions::TIMELINE, "The result contains no windows."))
+            (pictures(Picture::Timeline, captions::TIMELINE, |_| "The result contains no windows."))
         }
         section id="heatmap" {
             h2 { "Latency over time" }
             (pictures(Picture::Heatmap, &[("", "How many requests took how long: modes and stalls that percentiles hide.")],
-                "The result contains no timeline."))
+                |_| "The result contains no timeline."))
         }
         section id="waterfall" {
             h2 { "Where the time goes" }
             (pictures(Picture::Waterfall, &[("", "Means. Unexplained time is shown as its own part.")],
-                "This server does not report where a request's time goes."))
+                no_waterfall))
             @for (number, run) in results.iter().enumerate() {
                 (whose(results, number)) (facts::waterfall(run.result)) (stages::stages(run.result))
             }

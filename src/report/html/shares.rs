@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::html::parts::{percent, whose};
-use crate::pictures::{Shown, level, short, time};
+use crate::html::parts::{percent, percentile_of, whose};
+use crate::pictures::{Shown, level, short};
 use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::sessions;
 use crate::stdio::shown;
@@ -55,7 +55,7 @@ fn rows(summary: &LevelSummary, division: &Division<'_>) -> Markup {
     let all: u64 = parts.iter().map(ClientSummary::completed).sum();
     html! { @for (name, part) in division.names.iter().zip(parts) { tr {
         th { (level(summary)) } td.left { (shown(name)) } td { (percent(part.completed(), all)) } td { (short(part.throughput())) }
-        @for percentile in FEW_PERCENTILES { td { (time(part.latency.percentile_ns(percentile) as f64)) } }
+        @for percentile in FEW_PERCENTILES { td { (percentile_of(&part.latency, percentile)) } }
         td { (percent(part.failed, part.completed())) }
     } } }
 }

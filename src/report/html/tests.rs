@@ -3,11 +3,14 @@
 use super::*;
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::result::ModelIdentity;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
-use crate::result::summary::{LevelLoad, LevelSummary, sample};
+use crate::result::summary::{
+    EntrySummary, GpuMetrics, HostMetrics, LevelLoad, LevelSummary, MeanAndMax, ServerLoad, sample,
+};
 use crate::result::timeline::{Slice, Timeline, WindowRow};
+use crate::result::{ModelIdentity, Setup};
+use crate::terms::OnDisturbance;
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[31m\u{202e}";
 
@@ -322,9 +325,114 @@ fn a_picture_alone_is_xml() {
 
 #[test]
 fn levels_of_one_load_are_told_apart() {
-    let levels = [1, 2, 1].map(|number| level(number, 5));
+    let mut levels = [1, 2, 1].map(|number| level(number, 5));
+    levels[2].verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.5)]);
     let page = text(&[("r", &plans::result(&plans::setup(), &levels))]);
-    for name in ["<th>c 1, no. 1</th>", "<th>c 2</th>", "<th>c 1, no. 2</th>"] {
+    for name in ["<th>c 1, no. 1</th>", "<th>c 2</th>", "<th>c 1, no. 2</th>", "<li><b>c 1, no. 2</b> "] {
         assert!(page.contains(name), "{name}");
     }
+}
+
+#[test]
+fn a_server_without_an_answer_has_no_latency_of_zero() {
+    let mut setup = plans::setup();
+    setup.servers = vec!["up:8000".to_owned(), "down:8000".to_owned()];
+    let mut summary = level(1, 5);
+    summary.client.servers = vec![sample::client(89, 1_000_000), sample::client(0, 1)];
+    let page = text(&[("r", &plans::result(&setup, &[summary]))]);
+    let row = page.split("down:8000</td>").nth(1).unwrap().split("</tr>").next().unwrap();
+    assert!(row.contains("<td>–</td>") && !row.contains("ns</td>"), "{row}");
+}
+
+#[test]
+fn what_a_server_tells_of_itself_and_of_its_gpus_is_on_the_page() {
+    let mut summary = level(1, 5);
+    let load = ServerLoad { waiting: Some(MeanAndMax { mean: 0.5, max: 1.0 }), ..ServerLoad::default() };
+    summary.host = Some(HostMetrics {
+        pending_requests: Some(1.5),
+        pending_requests_max: Some(3.0),
+        load: Some(load),
+        ..HostMetrics::default()
+    });
+    let gpu = GpuMetrics {
+        uuid: "GPU-1".to_owned(),
+        utilization: Some(0.73),
+        power_watts: Some(312.5),
+        memory_used_bytes: Some(3 << 29),
+        ..GpuMetrics::default()
+    };
+    summary.gpus = Some(vec![gpu]);
+    let page = text(&[("r", &plans::result(&plans::setup(), &[summary.clone()]))]);
+    assert!(page.contains("<li>c 1: pending requests avg 1.5 (max 3), waiting avg 0.5 (max 1)</li>"), "{page}");
+    let row = "<td class=\"left\">GPU-1</td><td>73 %</td><td>312 W</td><td>1.5 GiB</td><td>–</td>";
+    assert!(page.contains(row), "{page}");
+    summary.host = Some(HostMetrics::default());
+    summary.gpus = Some(Vec::new());
+    let page = text(&[("r", &plans::result(&plans::setup(), &[summary]))]);
+    assert!(!page.contains("by its own figures") && !page.contains("<h3>GPUs<"), "there is nothing to show");
+}
+
+#[test]
+fn a_run_in_which_nothing_succeeded_has_no_empty_plot_of_latencies() {
+    let mut failed = LevelSummary { client: sample::client(0, 1), ..level(1, 5) };
+    for row in &mut failed.windows {
+        (row.requests, row.rate, row.max_ns) = (0, 0.0, 0);
+        row.percentiles_ns.clear();
+    }
+    for slice in &mut failed.timeline.slices {
+        (slice.max_ns, slice.counts) = (0, Vec::new());
+    }
+    let timeline = |level: LevelSummary| {
+        let result = plans::result(&plans::setup(), &[level]);
+        draw(Picture::Timeline, &[Shown::new("r", &result)], 0).unwrap().into_string()
+    };
+    let drawn = timeline(failed);
+    assert!(drawn.contains(">failures/s<") && !drawn.contains(">latency<") && !drawn.contains(">p99<"), "{drawn}");
+    assert!(timeline(level(1, 5)).contains(">latency<"));
+}
+
+#[test]
+fn why_nothing_tells_where_the_time_goes_is_said_as_it_is() {
+    let entry = |name: &str| EntrySummary { name: name.to_owned(), share: 0.5 };
+    let mix = Setup { entries: vec![entry("a"), entry("b")], ..plans::setup() };
+    for (setup, words) in [
+        (mix, "Requests go to several models"),
+        (Setup { decoupled: true, ..plans::setup() }, "Of a decoupled model"),
+        (plans::setup(), "This server does not report"),
+    ] {
+        let page = text(&[("r", &plans::result(&setup, &[level(1, 5)]))]);
+        assert!(page.contains(&format!("<p class=\"none\">{words}")), "{words}: {page}");
+    }
+}
+
+#[test]
+fn what_was_not_looked_at_is_not_said_to_be_absent() {
+    let mut setup = plans::setup();
+    let mut summary = level(1, 5);
+    summary.client.overhead_share = 6e-7;
+    let page = |setup: &Setup| text(&[("r", &plans::result(setup, std::slice::from_ref(&summary)))]);
+    assert!(page(&setup).contains("No other process used much of the machine"));
+    assert!(page(&setup).contains("<td>below 0.01 %</td>"), "and no power of ten");
+    setup.measurement.on_disturbance = Some(OnDisturbance::Ignore);
+    let ignored = page(&setup);
+    assert!(ignored.contains("was not looked at (<code>--on-disturbance ignore</code>)"), "{ignored}");
+    assert!(!ignored.contains("No other process"), "{ignored}");
+}
+
+#[test]
+fn many_verdicts_do_not_stand_before_the_pictures() {
+    let invalid = |number: u32| {
+        let verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(f64::from(number) / 100.0)]);
+        LevelSummary { verdict, ..level(number, 5) }
+    };
+    let page = |count: u32| {
+        let levels: Vec<LevelSummary> = (1..=count).map(invalid).collect();
+        text(&[("r", &plans::result(&plans::setup(), &levels))])
+    };
+    assert!(!page(8).contains("Further levels"));
+    let many = page(20);
+    let (open, closed) = many.split_once("<summary>Further levels that are not valid: 12</summary>").unwrap();
+    assert!(
+        open.contains("<li><b>c 8</b> ") && !open.contains("<li><b>c 9</b> ") && closed.contains("<li><b>c 20</b> ")
+    );
 }

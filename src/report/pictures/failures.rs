@@ -23,7 +23,9 @@ const MAX_COLUMNS: usize = 200;
 /// Reasons with their own colour; all others share one.
 const MAX_REASONS: usize = 6;
 /// Letters of a reason that fit, and that fit on a phone.
-const MAX_LETTERS: [usize; 2] = [84, 44];
+const MAX_LETTERS: [usize; 2] = [72, 44];
+/// From here on, letters are about twice as wide as those of Europe.
+const WIDE: char = '\u{2e80}';
 /// Distance from one reason to the next: letters are larger on a phone.
 const PITCH: f64 = 22.0;
 /// Colours of the reasons, chosen for contrast with each other and the page, not in the order of other pictures.
@@ -168,11 +170,30 @@ fn legend(reasons: &[&InferError], sums: &[f64]) -> Markup {
             @let (top, colour) = (FRAME.bottom() + 44.0 + PITCH * line as f64, colour(number, reasons.len()));
             rect class={ "f" (colour.class) } x="84" y=(n(top - 9.0)) width="11" height="11" fill=(colour.light) {}
             (dim(78.0, top, Anchor::End, &short(*sum)))
-            @let [long, short] = MAX_LETTERS.map(|letters| shortened::beginning(&words(number), letters));
+            @let [long, short] = MAX_LETTERS.map(|letters| fitting(&words(number), letters));
             @if long == short { (text(102.0, top, Anchor::Start, &long)) } @else {
                 g.t2 { (text(102.0, top, Anchor::Start, &long)) }
                 g.t1 display="none" { (text(102.0, top, Anchor::Start, &short)) }
             }
         }
+    }
+}
+
+/// As much of a text as has room where this many letters have.
+fn fitting(text: &str, letters: usize) -> String {
+    let wide = text.chars().take(letters).filter(|letter| *letter >= WIDE).count();
+    shortened::beginning(text, letters - wide / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_stay_within_their_picture() {
+        let cut = |text: &str| fitting(text, MAX_LETTERS[0]).chars().count();
+        assert_eq!(cut(&"HTTP 502: <html> <head>".repeat(9)), 72);
+        assert_eq!(cut(&"\u{30e2}\u{30c7}".repeat(90)), 36, "twice as wide");
+        assert_eq!(fitting("HTTP 500: \u{30e2}", 44), "HTTP 500: \u{30e2}");
     }
 }

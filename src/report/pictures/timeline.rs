@@ -100,8 +100,11 @@ fn bands(axis: &TimeAxis<'_>) -> Vec<Band> {
     let failed = vec![series("failed", 1, 1.6, &|sample| Some(sample.failed))];
     let mut bands =
         vec![Band { title: "requests/s", scale: Scale::from_zero(highest(&rates)), label: rate, series: rates }];
-    let scale = Scale::of_latencies(highest(&latencies));
-    bands.push(Band { title: "latency", scale, label: time, series: latencies });
+    // Where no request succeeded there is none.
+    if latencies.iter().any(|series| !series.stretches.is_empty()) {
+        let scale = Scale::of_latencies(highest(&latencies));
+        bands.push(Band { title: "latency", scale, label: time, series: latencies });
+    }
     if late.iter().any(|series| !series.stretches.is_empty()) {
         let scale = Scale::of_latencies(highest(&late));
         bands.push(Band { title: "sent late by", scale, label: time, series: late });

@@ -73,9 +73,7 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
             }
         }
     }
-    let is_rate =
-        lines.iter().flat_map(|line| &line.points).any(|point| !matches!(point.level.load, LevelLoad::Concurrency(_)));
-    let words = if is_rate { "load, requests/s" } else { "load, requests outstanding" };
+    let words = unit_of_loads(&lines);
     let y = Scale::of_latencies(lines.iter().flat_map(|line| line.points.iter().map(|point| point.y)));
     let title = if shown.len() > 1 { format!("time, p{high}") } else { "time".to_owned() };
     drawn(
@@ -83,6 +81,17 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
         &lines,
         &Axes { y, upright: &time, title: &title, words, name: "Times of tokens over the load", names_levels: false },
     )
+}
+
+/// What the numbers of loads are; stages may have loads of several kinds.
+fn unit_of_loads(lines: &[Line<'_>]) -> &'static str {
+    let mut all = lines.iter().flat_map(|line| &line.points).map(|point| match point.level.load {
+        LevelLoad::Concurrency(_) => "load, requests outstanding",
+        LevelLoad::Streams(_) => "load, streams",
+        LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => "load, requests/s",
+    });
+    let first = all.next().unwrap_or("load");
+    if all.all(|other| other == first) { first } else { "load" }
 }
 
 /// Tokens a second of all users together, against those of each of them.
@@ -223,6 +232,16 @@ mod tests {
         let both = times(&[Shown::new("old", &result), Shown::new("new", &result)]).unwrap().into_string();
         assert!(both.contains(">A old<") && both.contains(">B new<") && both.contains(">B ITL<"), "{both}");
         assert!(both.contains(">time, p99<") && !both.contains("ITL p50"), "{both}");
+        let of_load = |load| LevelSummary { load, ..level(4) };
+        let (streams, rate) = (of_load(LevelLoad::Streams(2)), of_load(LevelLoad::RequestRate(200.0)));
+        for (levels, words) in [
+            (vec![streams], ">load, streams<"),
+            (vec![rate.clone()], ">load, requests/s<"),
+            (vec![level(4), rate], ">load<"),
+        ] {
+            let drawn = times(&[Shown::new("a", &plans::result(&plans::setup(), &levels))]).unwrap().into_string();
+            assert!(drawn.contains(words), "{words}: {drawn}");
+        }
         let plain = plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 100, 9_000_000)]);
         assert!(times(&[Shown::new("a", &plain)]).is_none() && interactivity(&[Shown::new("a", &plain)]).is_none());
     }

@@ -132,6 +132,20 @@ fn what_does_not_count_is_said() {
 }
 
 #[test]
+fn a_variant_that_failed_in_every_round_has_its_share_of_failures() {
+    let mut result = result(["good", "bad"], &WORSE, None);
+    for round in &mut result.cells[0].rounds {
+        round.units[1] = Some(Unit { failed: 500, ..Unit::failed("HTTP 500") });
+    }
+    let text = cell(&result, &result.cells[0]);
+    let expected = "concurrency 1: nothing to compare: bad and good share no round\n  errors: 0.00% and 100.00%, ";
+    assert!(text.starts_with(expected) && text.contains(" points: worse"), "{text}");
+    result.variants[0].flags = String::new();
+    let heading = heading(&result, &crate::result::summary::sample::plan());
+    assert!(heading.contains("  good (the reference): as the run\n  bad: -m bad\n"), "{heading}");
+}
+
+#[test]
 fn rounds_are_in_a_file_beside() {
     let mut result = result(["a", "b"], &WORSE, None);
     result.cells[0].rounds[2].set_aside = true;
