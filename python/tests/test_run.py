@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 import triton_bench
+from triton_bench._result import parse
 from triton_bench._run import _call, words
 
 SERVER = os.environ["TRITON_SERVER_DIRECTORY"]
@@ -104,6 +105,18 @@ class Run(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "cells"):
             result.to_dataframe(rows="x")
 
+    def test_a_frame_has_rows_of_batches(self):
+        times = {"count": 20, "mean_ns": 2e6, "percentiles_ns": {"50": 1_900_000, "99.9": 3_000_000}}
+        none = {"count": 0, "mean_ns": 0.0, "percentiles_ns": {"50": 0}}
+        counts = {"concurrency": 4, "requests": 2, "responses": 20}
+        batches = [{**counts, "first_response": times, "gap": gap, "gap_max_ns": 5_000_000} for gap in (times, none)]
+        raw = {"schema": 1, "levels": [], "requirements": [], "exit_code": 0, "periodic": {"batches": batches}}
+        frame = parse(json.dumps(raw), "r").to_dataframe()
+        self.assertEqual(list(frame["concurrency"]), [4, 4])
+        self.assertEqual([frame["first_response_avg"][0], frame["response_gap_p99.9"][0]], [0.002, 0.003])
+        self.assertEqual(list(frame["response_gap_avg"].isna()), [False, True], "no gap is none, and not one of zero")
+        self.assertEqual(len(parse(json.dumps(raw), "r").to_dataframe(rows="levels")), 0)
+
     def test_a_search_has_a_row_for_each_candidate(self):
         with tempfile.TemporaryDirectory() as folder:
             words = ["tune", "-m", "identity_fp32", "--model-repository", MODELS, "--triton-server-directory", SERVER]
@@ -143,6 +156,8 @@ class Run(unittest.TestCase):
     def test_keywords_are_flags(self):
         line = words({"i": "grpc", "async": True, "H": ["a:b", "c:d"], "request_count": 5, "cpus": None})
         self.assertEqual(words({"async_": True}), ["--async"])
+        several = words({"u": (f"host{number}:8000" for number in range(2)), "require": {"p99<20ms"}, "f": Path("a.csv")})
+        self.assertEqual(several, ["-u", "host0:8000", "-u", "host1:8000", "--require", "p99<20ms", "-f", "a.csv"])
         self.assertEqual(line, ["-i", "grpc", "--async", "-H", "a:b", "-H", "c:d", "--request-count", "5"])
 
     def test_flags_with_a_truth_as_their_value_get_it(self):

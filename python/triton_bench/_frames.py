@@ -1,4 +1,4 @@
-"""The rows of data frames: levels, variants in cells, rounds, candidates of a search. Times are in seconds."""
+"""The rows of data frames: levels, batches, variants in cells, rounds, candidates of a search. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 #: What a result has rows of, the first that is there by default.
-KINDS = ("levels", "cells", "rounds", "servers")
+KINDS = ("levels", "cells", "rounds", "servers", "batches")
 #: Figures of variants that the catalogue does not have, with times in nanoseconds.
 _SERVER = ("server_queue", "server_compute")
 #: The end of a key that is of a mean or a percentile, as of all times.
@@ -22,6 +22,9 @@ def rows(result: Result, of: str | None) -> list[Row]:
     if of is not None and of not in KINDS:
         raise ValueError(f"rows={of!r}: it must be one of {', '.join(KINDS)}")
     variants: Mapping[str, Any] = result.raw.get("variants") or {}
+    periodic: Mapping[str, Any] = result.raw.get("periodic") or {}
+    if of == "batches" or (of is None and periodic):
+        return [_batch(one) for one in periodic.get("batches", [])]
     if of == "levels" or (of is None and not variants):
         return [of_level(one, result.catalogue) for one in result.levels]
     if of == "servers":
@@ -52,6 +55,17 @@ def of_level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
         interval = estimate.get("interval") or {}
         for end in ("low", "high"):
             row[f"{name}_{end}"] = interval[end] * scale if interval else None
+    return row
+
+
+def _batch(batch: Mapping[str, Any]) -> Row:
+    """The row of a batch of a periodic load."""
+    row: Row = {key: batch[key] for key in ("concurrency", "requests", "responses")}
+    for name, times in (("first_response", batch["first_response"]), ("response_gap", batch["gap"])):
+        if times["count"]:
+            row[f"{name}_avg"] = times["mean_ns"] / 1e9
+            row.update({f"{name}_p{float(q):g}": value / 1e9 for q, value in times["percentiles_ns"].items()})
+    row["response_gap_max"] = batch["gap_max_ns"] / 1e9
     return row
 
 

@@ -175,8 +175,8 @@ class Result:
         ``_high`` are the ends of 95 % intervals, empty where they are not known. Needs pandas.
 
         Of variants (``--variant``, ``--matrix``) a row for each at each level and size, ``rows="cells"``, or, with
-        ``rows="rounds"``, for each in each round. Of several servers (``-u`` twice) a row for each at each level,
-        ``rows="servers"``.
+        ``rows="rounds"``, for each in each round. Of a periodic load a row for each batch, ``rows="batches"``. Of several
+        servers (``-u`` twice) a row for each at each level, ``rows="servers"``.
         """
         import pandas
 

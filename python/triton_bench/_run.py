@@ -59,8 +59,8 @@ def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
     line: list[str] = []
     for name, value in flags.items():
         flag = f"-{name}" if len(name) == 1 else "--" + name.removesuffix("_").replace("_", "-")
-        several = isinstance(value, (list, tuple))
-        for each in value if several else [value]:  # type: ignore[union-attr]
+        is_one = not isinstance(value, Iterable) or isinstance(value, (str, bytes, os.PathLike))
+        for each in [value] if is_one else value:  # type: ignore[union-attr]
             if isinstance(each, bool) and flag[2:] in _BOOLEAN:
                 # Joined, because these take no word that follows.
                 line.append(f"{flag}={str(each).lower()}")
