@@ -65,7 +65,9 @@ def _batch(batch: Mapping[str, Any]) -> Row:
         if times["count"]:
             row[f"{name}_avg"] = times["mean_ns"] / 1e9
             row.update({f"{name}_p{float(q):g}": value / 1e9 for q, value in times["percentiles_ns"].items()})
-    row["response_gap_max"] = batch["gap_max_ns"] / 1e9
+        else:
+            row[f"{name}_avg"] = None
+    row["response_gap_max"] = batch["gap_max_ns"] / 1e9 if batch["gap"]["count"] else None
     return row
 
 

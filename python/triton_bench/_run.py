@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 import threading
 from pathlib import Path
-from typing import IO, Iterable, Union
+from typing import IO, Iterable, Mapping, Union
 
 from ._result import Result, parse
 
@@ -59,6 +59,8 @@ def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
     line: list[str] = []
     for name, value in flags.items():
         flag = f"-{name}" if len(name) == 1 else "--" + name.removesuffix("_").replace("_", "-")
+        if isinstance(value, Mapping):
+            raise TypeError(f"{name}: a dictionary is no value of a flag; give texts such as 'name:value'")
         is_one = not isinstance(value, Iterable) or isinstance(value, (str, bytes, os.PathLike))
         for each in [value] if is_one else value:  # type: ignore[union-attr]
             if isinstance(each, bool) and flag[2:] in _BOOLEAN:

@@ -97,11 +97,11 @@ fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     if plan.gate.undecided == Some(Decision::More) {
         return Err(Error::usage("--undecided more: levels of several processes are measured once; leave it out"));
     }
+    if !plan.measurement.stop_on.is_empty() {
+        return Err(Error::usage("--stop-on: one process cannot end a level of several; leave it out"));
+    }
     plan.load.ranks.neighbours = ranks.neighbours();
     if !ranks.is_joint() {
-        if !plan.measurement.stop_on.is_empty() {
-            return Err(Error::usage("--stop-on: a load cannot end those of other processes; leave it out"));
-        }
         return check_separate(plan, codes, ranks);
     }
     parts::check(plan, part)?;

@@ -124,7 +124,7 @@ fn stop(running: RunningLoad) -> (bool, Result<LoadReport>) {
 /// If the user interrupted before any request was over.
 fn outcome(runner: &Runner<'_>, stranded: bool, requests: &LoadReport) -> Result<Outcome> {
     if runner.is_interrupted() && requests.completed + requests.failed == 0 {
-        return Err(Error::machine("interrupted before any request was over: nothing was measured"));
+        return Err(Error::machine("it ended before any request was over: nothing was measured"));
     }
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
     Ok(if stranded || requests.completed == 0 || failed {

@@ -1,8 +1,11 @@
 //! The models that a server offers: for the command `models`, and for what is said of one that it does not have.
 
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::backend::{Backend, IndexEntry};
+use crate::clock::Stamp;
 use crate::error::Result;
 use crate::model::{ModelId, ModelSpec};
 
@@ -51,37 +54,97 @@ pub fn in_words(names: &[String]) -> String {
     }
 }
 
-/// Why a model that is not ready will not be, by the server's list of its models; `None` where that does not say so.
-pub fn failure(backend: &dyn Backend, id: &ModelId) -> Option<String> {
-    let entries = backend.index().ok()?;
-    // Triton's reason for a model that somebody has unloaded.
-    let has_failed = |entry: &&IndexEntry| entry.state == "UNAVAILABLE" && !["", "unloaded"].contains(&&*entry.reason);
-    let version = id.version.map(|version| version.to_string());
-    let is_wanted = |entry: &&IndexEntry| {
-        entry.name == id.name && version.as_ref().is_none_or(|version| [version, ""].contains(&&*entry.version))
-    };
-    // Another version may do.
-    let mut rows = entries.iter().filter(is_wanted);
-    let failed = rows.clone().find(has_failed)?;
-    let reason = &failed.reason;
-    rows.all(|entry| has_failed(&entry)).then(|| format!("model '{id}' could not be loaded by the server: {reason}"))
+/// How often the list is asked for while a model is waited for: a server may have to look through a remote repository for it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A load that has failed may be tried again: somebody may still be copying the model.
+const FAILS_FOR: Duration = Duration::from_secs(5);
+
+/// What a server's list of models says of one that is waited for.
+pub struct Prospects<'a> {
+    backend: &'a dyn Backend,
+    id: &'a ModelId,
+    looks: RefCell<Looks>,
 }
 
-/// That there is no such model, and what there is, by the server's list of its models.
-pub fn absence(backend: &dyn Backend, id: &ModelId) -> String {
-    let entries = backend.index().unwrap_or_default();
-    let rows = || entries.iter().filter(|entry| entry.name == id.name);
-    let versions: Vec<String> = rows().filter(|row| row.state == "READY").map(|row| row.version.clone()).collect();
-    let there_are = if entries.is_empty() {
-        String::new()
-    } else if !versions.is_empty() {
-        format!(" (its versions: {})", in_words(&versions))
-    } else if rows().next().is_some() {
-        " loaded (it is in the server's repository: --load-model, or POST v2/repository/models/NAME/load)".to_owned()
-    } else {
-        format!(" (the server has {})", in_words(&names(&entries, None)))
-    };
-    format!("there is no model '{id}'{there_are}, and nothing is being loaded")
+/// What was seen so far.
+#[derive(Default)]
+struct Looks {
+    last: Option<Stamp>,
+    /// Since when the list has called the load failed.
+    failed: Option<Stamp>,
+    /// Why the model will not be ready.
+    why: Option<String>,
+}
+
+impl<'a> Prospects<'a> {
+    /// Nothing has been seen yet.
+    pub fn new(backend: &'a dyn Backend, id: &'a ModelId) -> Self {
+        Self { backend, id, looks: RefCell::default() }
+    }
+
+    /// The model.
+    pub fn id(&self) -> &ModelId {
+        self.id
+    }
+
+    /// Whether waiting does not help: the server has loaded what it has, and `is_absent` says that the model is not there, or its load
+    /// has failed for a while.
+    pub fn are_none(&self, is_absent: bool) -> bool {
+        let (mut looks, now) = (self.looks.borrow_mut(), Stamp::now());
+        if is_absent {
+            let entries = self.backend.index().unwrap_or_default();
+            let is_under_way = |entry: &&IndexEntry| ["LOADING", "UNLOADING"].contains(&&*entry.state);
+            let goes_on = self.rows(&entries).any(|entry| is_under_way(&entry));
+            looks.why = (!goes_on).then(|| self.failure(&entries).unwrap_or_else(|| self.absence(&entries)));
+            return !goes_on;
+        }
+        if looks.last.is_some_and(|last| now - last < LOOK_EVERY) {
+            return false;
+        }
+        looks.last = Some(now);
+        looks.why = self.failure(&self.backend.index().unwrap_or_default());
+        looks.failed = if looks.why.is_some() { looks.failed.or(Some(now)) } else { None };
+        looks.failed.is_some_and(|since| now - since >= FAILS_FOR)
+    }
+
+    /// Why the model is not ready, as far as the list has told.
+    pub fn why(self) -> Option<String> {
+        self.looks.into_inner().why
+    }
+
+    fn rows<'e>(&self, entries: &'e [IndexEntry]) -> impl Iterator<Item = &'e IndexEntry> {
+        entries.iter().filter(|entry| entry.name == self.id.name)
+    }
+
+    /// That its load has failed; `None` where another version may do.
+    fn failure(&self, entries: &[IndexEntry]) -> Option<String> {
+        // Triton's reason for a model that somebody has unloaded.
+        let has_failed =
+            |entry: &&IndexEntry| entry.state == "UNAVAILABLE" && !["", "unloaded"].contains(&&*entry.reason);
+        let version = self.id.version.map(|version| version.to_string());
+        let is_wanted =
+            |entry: &&IndexEntry| version.as_ref().is_none_or(|version| [version, ""].contains(&&*entry.version));
+        let reason = &self.rows(entries).filter(is_wanted).find(has_failed)?.reason;
+        let is_all = self.rows(entries).filter(is_wanted).all(|entry| has_failed(&entry));
+        is_all.then(|| format!("model '{}' could not be loaded by the server: {reason}", self.id))
+    }
+
+    /// That there is no such model, and what there is.
+    fn absence(&self, entries: &[IndexEntry]) -> String {
+        let ready = self.rows(entries).filter(|row| row.state == "READY");
+        let versions: Vec<String> = ready.map(|row| row.version.clone()).collect();
+        let there_are = if entries.is_empty() {
+            String::new()
+        } else if !versions.is_empty() {
+            format!(" (its versions: {})", in_words(&versions))
+        } else if self.rows(entries).next().is_some() {
+            " loaded (it is in the server's repository: --load-model, or POST v2/repository/models/NAME/load)"
+                .to_owned()
+        } else {
+            format!(" (the server has {})", in_words(&names(entries, None)))
+        };
+        format!("there is no model '{}'{there_are}, and nothing is being loaded", self.id)
+    }
 }
 
 /// Every name once, in order; only `only`, if it is given.

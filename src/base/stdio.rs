@@ -100,7 +100,7 @@ pub fn lose_patience() {
 }
 
 impl Stream {
-    /// Writes a text as it is, in one piece.
+    /// Writes a text as it is, a short one in one piece.
     ///
     /// # Errors
     /// If the stream is closed or full, or takes nothing although the user has interrupted.

@@ -299,10 +299,13 @@ impl Flags {
         if in_process && matrix.is_none() {
             notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
         }
+        let usual = self.measurement.plan();
         let measurement = MeasurementPlan {
             further_percentiles,
             give_up_after: given.has("--max-trials").then_some(Duration::ZERO),
-            ..self.measurement.plan()
+            // A level that fails sooner has no share for a requirement to judge.
+            max_errors: if gate.bounds_errors() && !given.has("--max-errors") { 1.0 } else { usual.max_errors },
+            ..usual
         };
         // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;

@@ -291,7 +291,13 @@ impl ServerArgs {
 
 /// The host and port of one of gRPC's own names, such as `dns:///host:8001`, which its clients take.
 fn without_resolver(url: &str) -> &str {
-    ["dns:///", "ipv4:", "ipv6:"].iter().find_map(|resolver| url.strip_prefix(resolver)).unwrap_or(url)
+    if let Some(name) = url.strip_prefix("dns://") {
+        // The name server that may come first is not asked.
+        return name.split_once('/').map_or(name, |(_, host)| host);
+    }
+    let port_follows = |address: &&str| address.contains(':');
+    let short = url.strip_prefix("dns:").filter(port_follows);
+    ["ipv4:", "ipv6:"].iter().find_map(|resolver| url.strip_prefix(resolver)).or(short).unwrap_or(url)
 }
 
 /// An address as it may be shown: without credentials and without a query, which may hold some.

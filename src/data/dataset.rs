@@ -209,7 +209,7 @@ impl Wanted<'_> {
         let (question, answered) = match &turns[begin..] {
             [question, answered, ..] => (question, Some(answered.text.as_str())),
             // What is asked after what the system says needs no answer to be a chat.
-            [question] if begin > 0 || asked => (question, None),
+            [question] if begin > 0 || (asked && !["assistant", "gpt"].contains(&question.role)) => (question, None),
             _ => return Judged::Beyond,
         };
         let system: Vec<&str> = turns[..begin].iter().map(|turn| turn.text.as_str()).collect();

@@ -33,16 +33,19 @@ pub fn is_http2(error: &InferError) -> bool {
 /// What to do about a server over gRPC that cannot be reached; `None` for other errors.
 pub fn no_grpc(error: &InferError) -> Option<String> {
     use ConnectionFault::{Failed, Refused, TimedOut};
-    let is_unreached = matches!(error.code, ErrorCode::Connection(Refused | TimedOut | Failed));
+    // What answers, in another protocol, is said by the error itself.
+    let is_unreached =
+        matches!(error.code, ErrorCode::Connection(Refused | TimedOut | Failed)) && !error.message.contains("HTTP/2");
     grpcs(error).or_else(|| is_unreached.then(|| reach_it(env::var_os)))
 }
 
 /// What to do about a server that no connection reaches.
 fn reach_it(variable: impl Fn(&'static str) -> Option<OsString>) -> String {
     let advice = "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS";
-    let proxy =
-        ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy"].into_iter().find(|name| variable(name).is_some());
-    // Other clients go through it, and may well reach the server.
+    let is_set = |name: &&'static str| variable(name).is_some_and(|value| !value.is_empty());
+    let names = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "grpc_proxy"];
+    // Other clients go through it, and may well reach the server; where some servers are excepted, this may be one of them.
+    let proxy = names.into_iter().find(is_set).filter(|_| !["no_proxy", "NO_PROXY"].iter().any(is_set));
     proxy.map_or_else(|| advice.to_owned(), |name| format!("{advice} ({name} is not heeded: connections are direct)"))
 }
 
@@ -92,6 +95,8 @@ mod tests {
         let advice = |set: &'static str| reach_it(|name| (name == set).then(|| "http://proxy:3128".into()));
         assert!(advice("").ends_with("--server-wait SECONDS"), "{}", advice(""));
         assert!(advice("https_proxy").ends_with("(https_proxy is not heeded: connections are direct)"));
+        let excepted = reach_it(|name| Some(if name == "no_proxy" { "localhost" } else { "http://proxy:3128" }.into()));
+        assert!(excepted.ends_with("--server-wait SECONDS"), "{excepted}");
     }
 
     #[test]

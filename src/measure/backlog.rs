@@ -80,6 +80,8 @@ pub(super) struct BacklogTrend {
     /// Sum of requests under way over all samples, and the number of samples, in the last quarter and in its last part.
     last: (u64, u64),
     end: (u64, u64),
+    /// The fewest that were under way in the last quarter.
+    fewest_late: Option<u64>,
     /// Requests under way at the last look in that, and how long after the load's start nearly all of these were last seen.
     at_the_end: u64,
     stood_still: Duration,
@@ -111,6 +113,9 @@ impl BacklogTrend {
         if end {
             self.at_the_end = under_way;
         }
+        if last {
+            self.fewest_late = Some(self.fewest_late.map_or(under_way, |fewest| fewest.min(under_way)));
+        }
         if under_way as f64 >= STANDS_STILL * self.at_the_end as f64 {
             self.stood_still = elapsed;
         }
@@ -127,18 +132,15 @@ impl BacklogTrend {
             return None;
         }
         let fraction = self.sending.early_place()?;
-        let certain = student_t_quantile(CERTAIN, early.count() as f64 - 1.0);
         if early.percentile_ns(50.0) as f64 >= LONG * span.as_nanos() as f64 {
+            let certain = student_t_quantile(CERTAIN, early.count() as f64 - 1.0);
             return Some(self.by_times(times, certain, count));
         }
         let grown = |(sum, looks): (u64, u64), stretch: Stretch| {
-            let (explained, variance) = self.sending.explained(stretch, early, count);
-            // That of what the first requests tell, and that of what happens to be under way: for independent times at
-            // most their standard deviation (Gini's mean difference).
-            let chance = (variance / early.count() as f64 + variance.sqrt()).sqrt();
+            let (explained, chance) = self.explained(stretch, early, count);
             let more = sum as f64 / looks as f64 - explained;
             // Beyond chance, the whole excess counts, not only the part above the threshold.
-            if more <= certain * chance {
+            if more <= chance {
                 return 0.0;
             }
             more / ((stretch.middle() - fraction / 2.0) * span.as_secs_f64())
@@ -148,10 +150,29 @@ impl BacklogTrend {
         enough.then(|| grown(self.last, Stretch::Last).min(grown(self.end, Stretch::End)))
     }
 
-    /// Whether what was under way when the last of `count` requests had been sent was several times as many as usual, and was worked
-    /// off at once by the time `answered` after the load's start: then the server stood still just before that, and keeps up with the
-    /// rate at other times. (Of a batch, or of what several instances do at a time, much ends at once, too; but that is as usual.)
+    /// How many of `count` requests are under way in a stretch if all take as long as the early ones, which are [`FEWEST`] or more,
+    /// and how many more chance may put there.
+    fn explained(&self, stretch: Stretch, early: &Distribution, count: u64) -> (f64, f64) {
+        let (explained, variance) = self.sending.explained(stretch, early, count);
+        let certain = student_t_quantile(CERTAIN, early.count() as f64 - 1.0);
+        // That of what the first requests tell, and that of what happens to be under way: for independent times at
+        // most their standard deviation (Gini's mean difference).
+        (explained, certain * (variance / early.count() as f64 + variance.sqrt()).sqrt())
+    }
+
+    /// Whether what was under way when the last of `count` requests had been sent had piled up at once, was several times as many as
+    /// usual, and was worked off at once by the time `answered` after the load's start: then the server stood still just before that,
+    /// and keeps up with the rate at other times. (Of a batch, or of what several instances do at a time, much ends at once, too; but
+    /// that is as usual. A server that shares its time, or takes in what comes first, is fast once nothing more comes; but what piles up
+    /// there is never worked off before.)
     fn is_worked_off(&self, early: &Distribution, count: u64, answered: Duration) -> bool {
+        if early.count() < FEWEST {
+            return false;
+        }
+        let (usual, chance) = self.explained(Stretch::Last, early, count);
+        if self.fewest_late.is_none_or(|fewest| fewest as f64 > usual + chance) {
+            return false;
+        }
         let (explained, _) = self.sending.explained(Stretch::End, early, count);
         let piled_up = self.at_the_end as f64 - explained;
         let sent_in = piled_up / count as f64 * self.sending.span().as_secs_f64();
@@ -376,6 +397,28 @@ mod tests {
         assert!(SimulatedLoad::steady(1_500, 1e3 / 150.0, late).share().unwrap() > 0.0, "nobody knows whether it ends");
     }
 
+    /// How many milliseconds each of `count` requests takes, one of which comes every 10 ms, on a processor that they share and that one
+    /// alone needs for so long.
+    fn shared(alone_ms: f64, count: usize) -> Vec<f64> {
+        const STEP: f64 = 0.25;
+        let (mut times, mut left) = (vec![0.0; count], Vec::<(usize, f64)>::new());
+        let (mut begun, mut now) = (0, 0.0);
+        while begun < count || !left.is_empty() {
+            while begun < count && 10.0 * begun as f64 <= now {
+                left.push((begun, alone_ms));
+                begun += 1;
+            }
+            let share = STEP / left.len().max(1) as f64;
+            left.iter_mut().for_each(|(_, work)| *work -= share);
+            now += STEP;
+            left.iter()
+                .filter(|(_, work)| *work <= 0.0)
+                .for_each(|(number, _)| times[*number] = now - 10.0 * *number as f64);
+            left.retain(|(_, work)| *work > 0.0);
+        }
+        times
+    }
+
     #[test]
     fn a_stall_at_the_end_is_told_from_a_queue_by_how_fast_it_is_worked_off() {
         let is_worked_off = |observed: &SimulatedLoad, answered_ms: f64| {
@@ -394,6 +437,19 @@ mod tests {
                 assert!(!is_worked_off(&observed, 1_000.0 * service_ms + delay), "{service_ms} ms, {delay} ms");
             }
         }
+        // Requests that share the processor end together, and what comes is taken in before any work is done.
+        for (capacity_ms, count) in [(10.2, 1_000), (10.5, 3_000)] {
+            let times = shared(capacity_ms, count);
+            let answered = 10.0 * (count - 1) as f64 + times[count - 1];
+            let observed = SimulatedLoad::steady(count, 10.0, |number, _| times[number]);
+            assert!(!is_worked_off(&observed, answered), "one request in {capacity_ms} ms, of {count}");
+        }
+        let taken_in = |number: usize, ms: f64| {
+            let work = (number + 1) as f64;
+            let over = if work <= 500.0 { 20.0 * work } else { 10_000.0 + 4.0 * (work - 500.0) };
+            (over - ms).max(12.0)
+        };
+        assert!(!is_worked_off(&SimulatedLoad::steady(1_000, 10.0, taken_in), 12_000.0));
         // Eight at a time, once a second, of 9.6: the last of them end together.
         let batches = |number: usize, ms: f64| 1_000.0 * (2 + number / 8) as f64 - ms;
         let observed = SimulatedLoad::steady(48, 104.0, batches);

@@ -10,7 +10,7 @@ use crate::result::statistic::value;
 use crate::result::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary, StatisticEstimate};
 use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
 use crate::terms::{MeasurementPlan, Precision, Statistic};
-use crate::verdict::RATE_TOLERANCE;
+use crate::verdict::{CHANCE_DEVIATIONS, RATE_TOLERANCE};
 use crate::warm_up::WarmUp;
 
 /// A server that completes less than this share of what is sent does not keep up.
@@ -79,9 +79,13 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
 fn completes_what_is_sent(client: &ClientSummary) -> bool {
     let Some(open) = client.open_loop.as_ref().filter(|_| client.failed + client.cancelled == 0) else { return false };
     let seconds = client.duration.as_secs_f64();
+    let sent = open.achieved_rate * seconds;
     let missing = (open.achieved_rate - open.completed_rate).abs() * seconds;
+    // A load that waits for the server sends what that completes. Gaps may be random.
+    let held_back = open.requested_rate * seconds - sent;
+    let is_sent = held_back <= 1.0 + RATE_TOLERANCE * sent + CHANCE_DEVIATIONS * sent.sqrt();
     // Both are whole numbers.
-    missing <= 0.5 + RATE_TOLERANCE * open.achieved_rate * seconds
+    is_sent && missing <= 0.5 + RATE_TOLERANCE * sent
 }
 
 /// Leaves out what came before the one step that a figure took, in a level that has not settled with all its windows: the server

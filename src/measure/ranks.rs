@@ -178,6 +178,7 @@ pub(super) fn close(
     level.threads = closings.iter().filter_map(|closing| closing.threads).reduce(|all, more| all + more);
     level.connections = closings.iter().filter_map(|closing| closing.connections).reduce(|all, more| all + more);
     level.remarks = remarks(ranks, closings);
+    level.remarks.extend(level.server.iter().chain(&level.further_servers).flat_map(ServerSummary::cache_remarks));
     level.ranks = rows(ranks, closings, parts);
     level.verdict = judge(level, evidence);
     name_who_stood_still(&mut level.verdict, closings);

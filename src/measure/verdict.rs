@@ -14,7 +14,7 @@ use crate::terms::Precision;
 /// A rate counts as reached where no more than this share is missing, beyond what chance takes away.
 pub const RATE_TOLERANCE: f64 = 0.01;
 /// Chance is granted this many standard deviations of the number of requests in the window.
-const CHANCE_DEVIATIONS: f64 = 3.0;
+pub const CHANCE_DEVIATIONS: f64 = 3.0;
 /// A load that goes on is ended for its failures where that many would be this unlikely if it failed as much as it may. Small,
 /// because it is looked at again and again.
 const EARLY_PROBABILITY: f64 = 0.001;
@@ -30,7 +30,7 @@ const SCHEDULING: Duration = Duration::from_millis(20);
 const LONGEST_STALL: Duration = Duration::from_millis(500);
 
 /// Where others are at work, this share of the requests may leave too late. Their times count from when they were due, so no
-/// figure is better than it would be without the others; with `--latency-from send` the report's share of delayed requests says
+/// figure is better than it would be without the others; with `--latency-from sent` the report's share of delayed requests says
 /// what is not in them.
 const LATE_BESIDE_OTHERS: f64 = 0.25;
 
@@ -274,7 +274,8 @@ fn overload(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> 
     let Flow { sent, completed, .. } = flows.all;
     let Evidence { gap_variation, beside_others, .. } = *evidence;
     // A level that has settled was measured on if its last windows left it behind. Another ends wherever it is.
-    let is_lasting = level.ending != Ending::Unstable || flows.fell_behind_before(gap_variation, beside_others);
+    let is_settled = matches!(level.ending, Ending::Stable | Ending::Complete);
+    let is_lasting = is_settled || flows.fell_behind_before(gap_variation, beside_others);
     let falls_behind = is_lasting && flows.fall_behind(gap_variation, beside_others);
     falls_behind.then_some(InvalidReason::Overloaded(sent, completed))
 }

@@ -41,7 +41,7 @@ pub struct WindowFacts {
 /// several each would tell what the server counted for all.
 pub fn about_answers(summary: &LevelSummary, is_alone: bool) -> Vec<Remark> {
     let servers = summary.server.iter().chain(&summary.further_servers);
-    let caches = servers.filter(|_| is_alone).filter_map(ServerSummary::cache_remark);
+    let caches = servers.filter(|_| is_alone).flat_map(ServerSummary::cache_remarks);
     caches.chain(Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests)).collect()
 }
 

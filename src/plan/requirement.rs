@@ -43,6 +43,11 @@ impl GatePlan {
         matches!(self.undecided, None | Some(Decision::More)) && !self.time.is_zero() && !self.requirements.is_empty()
     }
 
+    /// Whether a requirement says how many requests may fail.
+    pub fn bounds_errors(&self) -> bool {
+        self.requirements.iter().any(Requirement::bounds_errors)
+    }
+
     /// Whether a requirement compares with a baseline.
     pub fn needs_baseline(&self) -> bool {
         self.requirements.iter().any(|requirement| matches!(requirement.bound, Bound::Change(_)))
@@ -73,6 +78,13 @@ pub struct Requirement {
     pub bound: Bound,
     /// The level that it is about; all if absent.
     pub level: Option<LevelName>,
+}
+
+impl Requirement {
+    /// Whether it says how many requests may fail.
+    pub fn bounds_errors(&self) -> bool {
+        self.figure == Figure::Errors && self.relation.is_upper()
+    }
 }
 
 /// A figure that can be required.
@@ -154,5 +166,7 @@ mod tests {
         let (rate, p50) = (Figure::Statistic(Statistic::Throughput), Statistic::Percentile(50.0));
         assert_eq!(latency_of(&[rate, Figure::Errors, Figure::Statistic(p50)]), Some(p50));
         assert_eq!(latency_of(&[rate]), None);
+        assert!(require(Figure::Errors).bounds_errors() && !require(rate).bounds_errors());
+        assert!(!Requirement { relation: Relation::Above, ..require(Figure::Errors) }.bounds_errors());
     }
 }

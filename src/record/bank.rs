@@ -322,14 +322,27 @@ impl Bank {
     }
 }
 
-/// The text with `#` for every number.
+/// The text with `#` for every number, and for what tells one request from another: a word in hexadecimal digits, or a long one of
+/// letters and digits.
 pub fn without_numbers(text: &str) -> String {
+    const HEX: usize = 4;
+    const LONG: usize = 16;
     let mut kept = String::with_capacity(text.len());
-    for character in text.chars() {
-        if !character.is_ascii_digit() {
-            kept.push(character);
-        } else if !kept.ends_with('#') {
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+        let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let digits = letters.bytes().filter(u8::is_ascii_digit).count();
+        let is_hex = letters.len() >= HEX && digits > 0 && letters.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_hex || (letters.len() >= LONG && digits > 1) {
             kept.push('#');
+            kept.push_str(&word[letters.len()..]);
+            continue;
+        }
+        for character in word.chars() {
+            if !character.is_ascii_digit() {
+                kept.push(character);
+            } else if !kept.ends_with('#') {
+                kept.push('#');
+            }
         }
     }
     kept

@@ -377,6 +377,19 @@ mod tests {
     }
 
     #[test]
+    fn what_tells_one_request_from_another_is_no_reason() {
+        for (text, kept) in [
+            ("request 12 of 3.5 s failed", "request # of #.# s failed"),
+            ("req-3fa91c (trace 0af7651916cd43dd) failed", "req-# (trace #) failed"),
+            ("id 123e4567-e89b-12d3-a456-426614174000", "id #-#-#-#-#"),
+            ("chatcmpl-Abc9ZxQ1r8tuvwXYpq2: busy", "chatcmpl-#: busy"),
+            ("input 'INPUT0' is FP32, dead code", "input 'INPUT#' is FP#, dead code"),
+        ] {
+            assert_eq!(crate::without_numbers(text), kept);
+        }
+    }
+
+    #[test]
     fn cancelled_requests_are_counted_apart_where_they_were_asked_for() {
         let error = InferError { code: InferError::CANCELLED, message: "given up".into() };
         for cancels in [true, false] {

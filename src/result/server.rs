@@ -27,10 +27,13 @@ pub struct ServerTimes {
 }
 
 impl ServerSummary {
-    /// What there is to say where the response cache answered nearly all requests.
-    pub fn cache_remark(&self) -> Option<Remark> {
+    /// What there is to say where the response cache answered nearly all requests, or those for the models that this one calls.
+    pub fn cache_remarks(&self) -> Vec<Remark> {
         let hits = self.delta.cache_hit.count;
-        Remark::of_cache(&self.name, hits, hits.saturating_add(self.delta.cache_miss.count))
+        match Remark::of_cache(&self.name, hits, hits.saturating_add(self.delta.cache_miss.count)) {
+            Some(remark) => vec![remark],
+            None => self.composing.iter().flat_map(Self::cache_remarks).collect(),
+        }
     }
 
     /// Average times of this model, or of this ensemble from its leaves.

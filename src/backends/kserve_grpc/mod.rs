@@ -20,7 +20,6 @@ mod request;
 mod rules;
 mod service;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +47,7 @@ use crate::kserve_grpc::service::KserveGrpc;
 use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::model_list;
+use crate::model_list::Prospects;
 use crate::plan::{Compression, ConnectionPlan};
 use crate::unready::UNREADY;
 
@@ -113,7 +112,7 @@ impl GrpcBackend {
             let is_open = ready.ready || is_live();
             is_open.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
         };
-        backend.await_ready("the server", live, || None)?;
+        backend.await_ready("the server", live, None)?;
         let metadata: ServerMetadata = backend
             .call("ServerMetadata", &Empty {})
             .map_err(|error| backend.failed("reading its metadata", &error))?;
@@ -146,20 +145,18 @@ impl GrpcBackend {
         Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()))
     }
 
-    /// Retries until it succeeds, until `why_never` says that it will not, or until time is up; at least once.
+    /// Retries until it succeeds, until a model's `prospects` are none, or until time is up; at least once.
     fn await_ready(
         &self,
         subject: &str,
         ask: impl FnMut(Duration) -> Result<(), InferError>,
-        why_never: impl Fn() -> Option<String>,
+        prospects: Option<Prospects<'_>>,
     ) -> Result<()> {
-        let why = RefCell::new(None);
-        let is_final = |reason: &InferError| {
-            let has_advice = advice::grpcs(reason).is_some();
-            *why.borrow_mut() = if has_advice { None } else { why_never() };
-            has_advice || why.borrow().is_some()
-        };
-        self.wait.retry(ask, is_final).map_err(|reason| match (advice::grpcs(&reason), why.take()) {
+        let is_hopeless = || prospects.as_ref().is_some_and(|model| model.are_none(self.is_absent(model.id())));
+        let is_final = |reason: &InferError| advice::grpcs(reason).is_some() || is_hopeless();
+        let ready = self.wait.retry(ask, is_final);
+        let why = || prospects.and_then(Prospects::why);
+        ready.map_err(|reason| match (advice::grpcs(&reason), why()) {
             (Some(advice), _) => self.failed(&format!("{subject} is not ready"), &reason).advice(advice),
             (None, Some(why)) => self.failed(&why, &reason),
             (None, None) => {
@@ -230,9 +227,7 @@ impl Backend for GrpcBackend {
             Ready { ready: true } => Ok(()),
             Ready { ready: false } => Err(self.not_ready(id)),
         };
-        let absence = || self.is_absent(id).then(|| model_list::absence(self, id));
-        let why_never = || model_list::failure(self, id).or_else(absence);
-        self.await_ready(&format!("model '{id}'"), ready, why_never)?;
+        self.await_ready(&format!("model '{id}'"), ready, Some(Prospects::new(self, id)))?;
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)
             .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;

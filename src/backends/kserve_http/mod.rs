@@ -22,7 +22,6 @@ mod service;
 mod template;
 mod templates;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -47,7 +46,7 @@ use crate::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ConfigMark, ModelId, ModelSpec};
-use crate::model_list;
+use crate::model_list::Prospects;
 use crate::plan::{ConnectionPlan, TensorFormat, TraceSettings};
 use crate::triton_json::{ConfigJson, StatisticsJson, model_of};
 use crate::unready::UNREADY;
@@ -258,13 +257,9 @@ impl Backend for HttpBackend {
         let endpoint = &self.format.endpoint;
         let ready = model_path(endpoint, id, "/ready");
         let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
-        let why = RefCell::new(None);
-        let is_final = |_: &InferError| {
-            let absence = || self.is_absent(id).then(|| model_list::absence(self, id));
-            *why.borrow_mut() = model_list::failure(self, id).or_else(absence);
-            why.borrow().is_some()
-        };
-        self.wait.retry(attempt, is_final).map_err(|error| self.not_ready(id, error, why.take()))?;
+        let prospects = Prospects::new(self, id);
+        let ready = self.wait.retry(attempt, |_: &InferError| prospects.are_none(self.is_absent(id)));
+        ready.map_err(|error| self.not_ready(id, error, prospects.why()))?;
         let metadata = self.control.get_json(
             &model_path(endpoint, id, ""),
             &format!("metadata of model '{id}'"),

@@ -20,6 +20,9 @@ const EMPTY: [&[u8]; 5] = [b"", b"{}", b"[]", b"null", b"\"\""];
 /// How streams of events begin, and no JSON: with data, with another field, or with a comment.
 const BEGINNINGS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
+/// What a stream may begin with, besides empty lines.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// The answer to one request of a slot.
 pub(super) struct Answer {
     wanted: Wanted,
@@ -92,7 +95,8 @@ impl Answer {
         self.check(total)?;
         self.kept.extend(piece).map_err(malformed)?;
         // Servers name another type of content, or none.
-        self.is_unnamed_stream = BEGINNINGS.iter().any(|beginning| self.kept.starts_with(beginning));
+        let begun = self.kept.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.kept).trim_ascii_start();
+        self.is_unnamed_stream = BEGINNINGS.iter().any(|beginning| begun.starts_with(beginning));
         if !self.is_unnamed_stream {
             return Ok(());
         }

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Map, Value, json};
 
+use crate::data::Members;
+use crate::json::in_legal_form;
 use crate::openai::texts::spoken;
 
 /// What is in every event that may have a part of a call.
@@ -27,10 +29,10 @@ pub(super) fn message(text: &str) -> Vec<u8> {
 
 /// The messages of an answer that is not a stream, as the server wrote them, with commas between them.
 pub(super) fn messages_of(body: &[u8]) -> Option<Vec<u8>> {
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     struct Body<'a> {
         #[serde(default, borrow)]
-        choices: Vec<Choice<'a>>,
+        choices: Option<Vec<Choice<'a>>>,
         /// Of Ollama's own chat.
         #[serde(default, borrow)]
         message: Option<&'a RawValue>,
@@ -46,13 +48,33 @@ pub(super) fn messages_of(body: &[u8]) -> Option<Vec<u8>> {
         #[serde(default, borrow)]
         message: Option<&'a RawValue>,
     }
-    let Body { choices, message: alone, content, output } = serde_json::from_slice(body).ok()?;
+    // What was taken for an answer is one here, too.
+    let text = String::from_utf8_lossy(body);
+    let body = &*in_legal_form(text.as_bytes());
+    let Body { choices, message: alone, content, output } = serde_json::from_slice(body).unwrap_or_default();
+    let choices = choices.unwrap_or_default();
     let mut messages = choices.first().and_then(|choice| choice.message).into_iter().chain(alone);
     let message_of_choice = messages.find(|message| message.get().starts_with('{'));
     let answer = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
-    let written = message_of_choice.map(|message| message.get().as_bytes().to_vec()).or_else(|| content.map(answer));
+    let written = message_of_choice.map(as_history).or_else(|| content.map(answer));
     let written = written.or_else(|| items_of(&serde_json::from_str::<Vec<&RawValue>>(output?.get()).ok()?));
     written.or_else(|| Some(spoken(body)).filter(|text| !text.is_empty()).as_deref().map(message))
+}
+
+/// A message as a request may have it: some servers refuse one of an assistant that neither says anything nor calls a tool.
+fn as_history(message: &RawValue) -> Vec<u8> {
+    let is_none = |value: Option<&str>| value.is_none_or(|value| ["null", "[]"].contains(&value));
+    match Members::read(message.get().as_bytes()) {
+        Ok(mut fields)
+            if fields.get("content") == Some("null")
+                && is_none(fields.get("tool_calls"))
+                && is_none(fields.get("function_call")) =>
+        {
+            fields.set("content", &Value::from(""));
+            fields.text()
+        }
+        _ => message.get().as_bytes().to_vec(),
+    }
 }
 
 /// The messages of a stream with commas between them, which says `text` and calls the tools that `events` name, one after another.
@@ -326,6 +348,11 @@ mod tests {
         assert_eq!(messages_of(body).unwrap(), br#"{"role":"assistant","content":"hi"}"#);
         assert_eq!(messages_of(b"{}"), None);
         assert_eq!(messages_of(br#"{"choices":[{"message":false}]}"#), None, "it is no message");
+        let silent = br#"{"choices":[{"message":{"role":"assistant","content":null,"reasoning_content":"r"}}]}"#;
+        let sent = br#"{"role":"assistant","content":"","reasoning_content":"r"}"#;
+        assert_eq!(messages_of(silent).unwrap(), sent, "servers that want a text refuse none");
+        let odd = br#"{"choices":[{"message":{"role":"assistant","content":"hi"},"logprobs":-Infinity}]}"#;
+        assert_eq!(messages_of(odd).unwrap(), br#"{"role":"assistant","content":"hi"}"#);
         let body =
             br#"{"model":"m","message":{"role":"assistant","content":"hi","thinking":"h"},"done":true,"eval_count":2}"#;
         assert_eq!(messages_of(body).unwrap(), br#"{"role":"assistant","content":"hi","thinking":"h"}"#);

@@ -115,7 +115,7 @@ fn broken_streams_are_failures() {
 fn streams_are_known_by_their_beginning() {
     let stream = format!("{}{STOP}{USAGE}{DONE}", delta("a"));
     let expected = Generation { chunks: 1, tokens: Some(5), events: 4, ..Generation::default() };
-    for begun in ["", ": hello\n\n", "event: message\n", "id: 1\n", "retry: 3000\n\n"] {
+    for begun in ["", ": hello\n\n", "event: message\n", "id: 1\n", "retry: 3000\n\n", "\n\n", "\u{feff}"] {
         for kind in ["Content-Type: text/plain; charset=utf-8", "Content-Type: application/json", "X: y"] {
             let answer = format!("HTTP/1.1 200 OK\r\n{kind}\r\n\r\n{begun}{stream}");
             assert_eq!(read(&answer, true).generation, Some(expected), "{kind}: {begun}");

@@ -169,7 +169,8 @@ impl TurnRequest {
                 fields.write_with(&mut self.body, field, &[b"[", &history.messages, b"]"]);
             }
             (None, Some(prompt)) => {
-                let parts = [history.text.as_str(), &prompt];
+                let before = if whole { "" } else { history.text.as_str() };
+                let parts = [before, &prompt];
                 history.asked = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
                 let text = serde_json::to_vec(&history.asked).expect("a text has a form in JSON");
                 fields.write_with(&mut self.body, PROMPT, &[&text]);

@@ -81,20 +81,23 @@ mod tests {
 
     use super::*;
 
-    /// A pipe that takes nothing more.
-    fn full() -> (PipeReader, PipeWriter) {
+    /// A pipe that takes nothing more, and how many bytes are in it.
+    fn full() -> (PipeReader, PipeWriter, usize) {
         let (reader, writer) = io::pipe().unwrap();
         let flags = fcntl_getfl(&writer).unwrap();
         fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
-        while rustix::io::write(&writer, &[b'x'; PIECE]).is_ok() {}
+        let mut bytes = 0;
+        while let Ok(more) = rustix::io::write(&writer, &[b'x'; PIECE]) {
+            bytes += more;
+        }
         fcntl_setfl(&writer, flags).unwrap();
-        (reader, writer)
+        (reader, writer, bytes)
     }
 
     #[test]
     fn a_reader_is_waited_for_until_an_interrupt_and_once_for_a_while_after_it() {
         static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-        let (mut reader, writer) = full();
+        let (mut reader, writer, bytes) = full();
         let patience = Patience::until(&INTERRUPTED);
         let write = || patience.write(&writer, "late");
         thread::scope(|scope| {
@@ -107,7 +110,7 @@ mod tests {
         });
         assert!(patience.is_over.load(Ordering::Relaxed) && write().is_err(), "it is not waited for as long again");
         // One that reads gets all of it, and is waited for anew.
-        let mut part = vec![0; 1 << 16];
+        let mut part = vec![0; bytes];
         reader.read_exact(&mut part).unwrap();
         write().unwrap();
         assert_eq!((reader.read(&mut part).unwrap(), &part[..4]), (4, &b"late"[..]));

@@ -163,7 +163,11 @@ fn plan(command: &clap::Command, arguments: Vec<OsString>, command_line: Vec<OsS
     flags.run.data.hide_secrets();
     let given = given(command, &matches);
     flags.tune.check(&given)?;
-    let run = Plan { invocation: invocation_of(command, &matches), ..flags.run.plan(&given, Codes::Own)? };
+    let mut run = Plan { invocation: invocation_of(command, &matches), ..flags.run.plan(&given, Codes::Own)? };
+    if flags.tune.constraint.iter().any(Requirement::bounds_errors) && !given.has("--max-errors") {
+        // The constraint is to judge how many fail.
+        run.measurement.max_errors = 1.0;
+    }
     unsupported::check(&run, &given)?;
     let mut search = flags.tune.search.clone();
     search.extend(client_lists(&run));

@@ -32,6 +32,8 @@ pub(super) const NO_FIELDS: [&str; 14] = [
 const MARKS: [&str; 5] = ["timestamp", "delay", "hash_ids", "input_length", "message_mode"];
 /// What aiperf calls its forms of lines, in their `type`.
 const TYPES: [&str; 4] = ["single_turn", "multi_turn", "random_pool", "mooncake_trace"];
+/// The answers that data sets for training have beside a prompt.
+const ANSWERS: [&str; 4] = ["completion", "chosen", "rejected", "label"];
 /// Fields to add to a body, as aiperf and SGLang have them.
 const EXTRA: [&str; 2] = ["extra", "extra_request_body"];
 
@@ -55,7 +57,7 @@ impl Lines {
 
     /// A line whose `prompt` is the messages of a chat, as data sets for training and SGLang's have it, with these under the endpoint's
     /// name; any other line as it is.
-    pub(super) fn of_chat(&self, mut line: Members) -> Members {
+    pub(super) fn of_chat(&mut self, mut line: Members) -> Members {
         let name = match self.form {
             PromptForm::Messages | PromptForm::AnthropicMessages => "messages",
             PromptForm::Responses => "input",
@@ -69,6 +71,8 @@ impl Lines {
         {
             // It is JSON, as it comes from there.
             let _ = line.set_text(name, &prompt);
+            self.leave_out(&mut line, &ANSWERS);
+            self.leave_out(&mut line, &NO_FIELDS);
         }
         line
     }

@@ -74,7 +74,7 @@ impl Session {
             _ => self.is_whole || goes_on,
         };
         self.messages = messages.into_iter().map(|message| message.number).collect();
-        before.filter(|_| self.is_whole && !self.messages.is_empty())
+        before.filter(|_| mode == Some("history") || (self.is_whole && !self.messages.is_empty()))
     }
 }
 

@@ -300,6 +300,9 @@ fn is_without_answers(result: &RunResult) -> bool {
 /// Why nothing tells where the mean latency goes.
 fn no_waterfall(result: &RunResult) -> &'static str {
     match &result.setup {
+        _ if result.levels.iter().all(|level| level.server.is_none()) => {
+            "This server does not report where a request's time goes."
+        }
         setup if setup.entries.len() > 1 && !setup.has_turns() => {
             "Requests go to several models: the printed report has the server's times of each."
         }

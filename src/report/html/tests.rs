@@ -3,10 +3,11 @@
 use super::*;
 use crate::backend::InferError;
 use crate::clock::Stamp;
+use crate::model::statistics::ModelStatistics;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
 use crate::result::summary::{
-    EntrySummary, GpuMetrics, HostMetrics, LevelLoad, LevelSummary, MeanAndMax, ServerLoad, sample,
+    EntrySummary, GpuMetrics, HostMetrics, LevelLoad, LevelSummary, MeanAndMax, ServerLoad, ServerSummary, sample,
 };
 use crate::result::timeline::{Slice, Timeline, WindowRow};
 use crate::result::{ModelIdentity, Setup};
@@ -395,13 +396,16 @@ fn a_run_in_which_nothing_succeeded_has_no_empty_plot_of_latencies() {
 fn why_nothing_tells_where_the_time_goes_is_said_as_it_is() {
     let entry = |name: &str| EntrySummary { name: name.to_owned(), share: 0.5 };
     let mix = Setup { entries: vec![entry("a"), entry("b")], ..plans::setup() };
-    for (setup, words) in [
-        (mix, "Requests go to several models"),
-        (Setup { decoupled: true, ..plans::setup() }, "Of a decoupled model"),
-        (plans::setup(), "This server does not report"),
+    let (name, version, delta) = ("m".to_owned(), "1".to_owned(), ModelStatistics::default());
+    let server = ServerSummary { name, version, delta, cached: false, several_versions: false, composing: Vec::new() };
+    for (setup, server, words) in [
+        (mix.clone(), Some(server.clone()), "Requests go to several models"),
+        (Setup { decoupled: true, ..plans::setup() }, Some(server), "Of a decoupled model"),
+        (mix, None, "This server does not report"),
     ] {
-        let page = text(&[("r", &plans::result(&setup, &[level(1, 5)]))]);
-        assert!(page.contains(&format!("<p class=\"none\">{words}")), "{words}: {page}");
+        let level = LevelSummary { server, ..level(1, 5) };
+        let page = text(&[("r", &plans::result(&setup, &[level]))]);
+        assert!(page.contains(&format!("<p class=\"none\">{words}")), "{words}");
     }
 }
 

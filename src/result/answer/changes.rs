@@ -131,8 +131,9 @@ fn changed(change: &FigureChange) -> Changed {
 
 /// Nobody waits longer for a change at the margin.
 const MOST_SECONDS: u64 = 3600;
-/// The flag takes no more.
+/// `--rounds` and `--restarts` take no more.
 const MOST_ROUNDS: usize = 10_000;
+const MOST_STARTS: usize = 1_000;
 
 /// How many rounds would decide, and how long they would take. To a gate `--rounds` is a limit, and its time decides.
 pub(super) fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: bool) -> Missing {
@@ -146,11 +147,11 @@ pub(super) fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Set
             return Missing::new(text);
         }
     };
-    let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
+    let (flag, most) = if result.starts > 1 { ("--restarts", MOST_STARTS) } else { ("--rounds", MOST_ROUNDS) };
     let window_s = setup.measurement.window.length().unwrap_or_default().as_secs_f64();
     let turns = rounds * result.variants.len() * result.cells.len();
     let seconds = (window_s > 0.0 && result.starts < 2).then(|| (window_s * turns as f64).ceil() as u64);
-    if seconds.is_some_and(|seconds| seconds > MOST_SECONDS) || rounds > MOST_ROUNDS {
+    if seconds.is_some_and(|seconds| seconds > MOST_SECONDS) {
         let margin = plain(100.0 * result.rounds.margin);
         return Missing::new(format!("they are too close to the margin of {margin} % to be told apart within an hour"));
     }
@@ -160,6 +161,9 @@ pub(super) fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Set
         None => (flag, rounds.to_string()),
     };
     let problem = format!("{rounds} {} would probably decide", flag.trim_start_matches('-'));
+    if changed.0 == flag && rounds > most {
+        return Missing::new(format!("{problem}, which are more than {flag} takes"));
+    }
     Missing { command: Some(command(setup, &[changed])), seconds, ..Missing::new(problem) }
 }
 

@@ -78,7 +78,9 @@ fn unless_vague(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
         return answer;
     }
     // How much an open loop sends is given.
-    let rate = Some(FigureAt::of_statistic(Statistic::Throughput)).filter(|_| named.level.client.open_loop.is_none());
+    let client = &named.level.client;
+    let is_given = client.open_loop.is_some() && client.failed + client.cancelled == 0;
+    let rate = Some(FigureAt::of_statistic(Statistic::Throughput)).filter(|_| !is_given);
     let figures: Vec<FigureAt> = [key(setup)].into_iter().chain(rate).collect();
     match vague(&figures, named, setup) {
         Some(missing) => answer.lacks(missing),
@@ -154,11 +156,7 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
         words += &format!("; as far as is known it may be anywhere from {} to {}", ends[0], ends[1]);
     }
     let mut figures = figures(best, setup);
-    // The least of those that settled is none beside a knee that did not.
-    let latency = |named: &Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
-    let is_less = |least: &Named<'_>| best.level.ending != Ending::Unstable || latency(least) < latency(best);
-    let least = least_latency(among.iter(), setup).filter(|least| least.name != best.name && is_less(least));
-    if let Some(least) = least {
+    if let Some(least) = least_latency(among.iter(), best, setup) {
         words += &of_least(least, setup);
         figures.extend(self::figures(least, setup));
     }
@@ -190,7 +188,7 @@ fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
         (_, None) => format!("Every rate was kept up with, up to {} ({beside})", best.name),
     };
     let mut figures = figures(best, setup);
-    if let Some(least) = least_latency(kept(), setup).filter(|least| least.name != best.name) {
+    if let Some(least) = least_latency(kept(), best, setup) {
         words += &of_least(least, setup);
         figures.extend(self::figures(least, setup));
     }
@@ -201,14 +199,19 @@ fn of_least(least: &Named<'_>, setup: &Setup) -> String {
     format!("; least {}: {} at {}", title(setup), shown(key(setup), least.level), least.name)
 }
 
-/// The load with the least of the latencies that the run is judged by: of several that are not known to differ the smallest, because
-/// the rest is chance.
-fn least_latency<'a, 'l>(all: impl Iterator<Item = &'l Named<'a>>, setup: &Setup) -> Option<&'l Named<'a>>
+/// The load with the least of the latencies that the run is judged by, if that is not the `best` load: of several that are not known to
+/// differ the smallest, because the rest is chance. The least of those that settled is none beside a best load that did not.
+fn least_latency<'a, 'l>(
+    all: impl Iterator<Item = &'l Named<'a>>,
+    best: &Named<'_>,
+    setup: &Setup,
+) -> Option<&'l Named<'a>>
 where
     'a: 'l,
 {
-    let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
+    let latency = |named: &Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
     let number = |named: &&Named<'_>| named.level.load.number();
+    let is_less = |least: &&Named<'_>| best.level.ending != Ending::Unstable || latency(least) < latency(best);
     let interval = |named: &Named<'_>| key(setup).value(named.level).and_then(|found| found.interval);
     let settled: Vec<&Named<'a>> = all.filter(|named| named.level.ending != Ending::Unstable).collect();
     let least = *settled.iter().min_by(|left, right| latency(left).total_cmp(&latency(right)))?;
@@ -216,7 +219,8 @@ where
         (Some(theirs), Some(its)) => theirs.low <= its.high,
         _ => named.name == least.name,
     };
-    settled.into_iter().filter(is_as_low).min_by(|left, right| number(left).total_cmp(&number(right)))
+    let smallest = settled.into_iter().filter(is_as_low).min_by(|left, right| number(left).total_cmp(&number(right)));
+    smallest.filter(|least| least.name != best.name).filter(is_less)
 }
 
 /// The most load of which nearly every request is within its limits (`--goodput`).

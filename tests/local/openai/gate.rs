@@ -47,6 +47,25 @@ fn figures_of_streams_decide_between_variants() {
 }
 
 #[test]
+fn how_many_may_fail_is_what_a_requirement_says() {
+    for (words, code, outcome) in [("errors<20%", 0, "passed"), ("errors<0.5%", 6, "failed")] {
+        let payloads = Payloads::of(&[CHAT]);
+        let server = HttpServer::start(move |request: &Received| match request.ordinal % 20 {
+            5 => vec![Act::Send(http_server::reply("503 Service Unavailable", "", b"{}"))],
+            _ => answer(request),
+        });
+        let path = payloads.path("result.json");
+        let program = payloads.on(&server).args("--request-count 1000 --undecided fail --require").arg(words);
+        let run = program.args("--summary-file").arg(&path).run();
+        assert_eq!(run.code(), code, "{words}: {}\n{}", run.stdout, run.stderr);
+        let result: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let requirement = &result["requirements"][0];
+        assert_eq!(requirement["outcome"], outcome, "{requirement}");
+        assert!((requirement["value"].as_f64().unwrap() - 0.05).abs() < 0.02, "{requirement}");
+    }
+}
+
+#[test]
 fn a_server_that_fails_at_a_later_start_has_not_passed() {
     let payloads = Payloads::of(&[CHAT]);
     let count = AtomicUsize::new(0);
