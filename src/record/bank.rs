@@ -270,8 +270,9 @@ impl Bank {
         }
     }
 
-    /// Moves everything into `tally`.
-    pub(super) fn drain_into(&self, tally: &mut Tally) {
+    /// Moves everything into `tally`, but for what belongs to requests that are not here yet: the `next` bank keeps that.
+    pub(super) fn drain_into(&self, tally: &mut Tally, next: &Self) {
+        let requests_before = tally.requests;
         tally.mismatched += take(&self.mismatched);
         tally.failed += take(&self.failed);
         tally.cancelled += self.cancelled.as_ref().map_or(0, take);
@@ -313,7 +314,13 @@ impl Bank {
             bank.drain_into(times);
         }
         if let (Some(good), Some(requests)) = (&self.good, &mut tally.good) {
-            *requests += take(&good.requests);
+            let found = take(&good.requests);
+            // What a request generated is judged before the request itself is recorded, which may be later than a window's end.
+            let early = found.saturating_sub(tally.requests - requests_before);
+            if let Some(next) = &next.good {
+                add(&next.requests, early);
+            }
+            *requests += found - early;
             tally.good_mismatched += take(&good.mismatched);
         }
         for (error, count) in self.errors.lock().drain() {
@@ -325,15 +332,24 @@ impl Bank {
 /// The text with `#` for every number, and for what tells one request from another: a word in hexadecimal digits, or a long one of
 /// letters and digits.
 pub fn without_numbers(text: &str) -> String {
-    const HEX: usize = 4;
+    // Shorter ones may be the name of a type or of a device.
+    const HEX: usize = 6;
+    const GROUP: usize = 4;
     const LONG: usize = 16;
     let mut kept = String::with_capacity(text.len());
     for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
         let digits = letters.bytes().filter(u8::is_ascii_digit).count();
-        let is_hex = letters.len() >= HEX && digits > 0 && letters.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let figures = letters.strip_prefix("0x").unwrap_or(letters);
+        // What has hyphens goes on in groups.
+        let least = if kept.ends_with('-') { GROUP } else { HEX };
+        let is_hex = figures.len() >= least
+            && (digits > 0 || kept.ends_with("#-"))
+            && figures.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_hex || (letters.len() >= LONG && digits > 1) {
-            kept.push('#');
+            if !kept.ends_with('#') {
+                kept.push('#');
+            }
             kept.push_str(&word[letters.len()..]);
             continue;
         }

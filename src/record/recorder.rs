@@ -250,7 +250,7 @@ impl Recorder {
         let mut take = || {
             let before = succeeded(entries);
             for (shards, tally) in self.banks.chunks(self.shards).zip(&mut *entries) {
-                shards.iter().for_each(|banks| banks[bank].drain_into(tally));
+                shards.iter().for_each(|banks| banks[bank].drain_into(tally, &banks[bank ^ 1]));
             }
             succeeded(entries) - before
         };
@@ -381,7 +381,9 @@ mod tests {
         for (text, kept) in [
             ("request 12 of 3.5 s failed", "request # of #.# s failed"),
             ("req-3fa91c (trace 0af7651916cd43dd) failed", "req-# (trace #) failed"),
-            ("id 123e4567-e89b-12d3-a456-426614174000", "id #-#-#-#-#"),
+            ("id 123e4567-e89b-12d3-abcd-426614174000", "id #-#-#-#-#"),
+            ("<Foo object at 0x7f3c2a1b9d30> request #1000", "<Foo object at #> request #"),
+            ("expected BF16 on A100", "expected BF# on A#"),
             ("chatcmpl-Abc9ZxQ1r8tuvwXYpq2: busy", "chatcmpl-#: busy"),
             ("input 'INPUT0' is FP32, dead code", "input 'INPUT#' is FP#, dead code"),
         ] {
@@ -455,6 +457,23 @@ mod tests {
         recorder.mismatch(FIRST, Stamp(0), Stamp(900), &error);
         let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed, tally.good), (1, 2, Some(1)));
+    }
+
+    #[test]
+    fn a_request_is_good_in_the_window_that_counts_it() {
+        let limits = Limits { latency: Some(600), ..Limits::default() };
+        let recorder = Recorder::new(RecorderSpec { limits, generates: true, ..RecorderSpec::default() }, 2);
+        recorder.set_boundary(Stamp(1_000), 0);
+        // The thread that waits for the second answer runs again after the window's end.
+        for end in [400, 500] {
+            let generation = Generation { end: Stamp(end), ..Generation::default() };
+            recorder.generation(FIRST, Stamp(0), &generation);
+        }
+        recorder.record(FIRST, &sample(0, 400));
+        let first = advance(&recorder, Stamp(2_000));
+        recorder.record(FIRST, &sample(0, 500));
+        let second = advance(&recorder, Stamp::NEVER);
+        assert_eq!([first, second].map(|tally| (tally.requests, tally.good)), [(1, Some(1)), (1, Some(1))]);
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl Unit {
     pub fn share(&self, key: &str) -> Option<Proportion> {
         let named = self.named(key)?;
         let all = named.of?;
-        Some(Proportion { hits: (named.value? * all as f64).round() as u64, all })
+        Some(Proportion { hits: (named.value?.min(1.0) * all as f64).round() as u64, all })
     }
 
     /// The value of a figure, where it has it.
