@@ -83,7 +83,7 @@ pub struct MeasurementArgs {
     binary_search: bool,
 
     /// Share of requests that may fail, such as 0.05 or 5%, before a level counts as failed; any where a requirement or
-    /// constraint on errors decides
+    /// constraint on errors decides, but for searches
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     max_errors: f64,
 

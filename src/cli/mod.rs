@@ -299,13 +299,11 @@ impl Flags {
         if in_process && matrix.is_none() {
             notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
         }
-        let usual = self.measurement.plan();
         let measurement = MeasurementPlan {
             further_percentiles,
             give_up_after: given.has("--max-trials").then_some(Duration::ZERO),
-            // A level that fails sooner has no share for a requirement to judge.
-            max_errors: if gate.bounds_errors() && !given.has("--max-errors") { 1.0 } else { usual.max_errors },
-            ..usual
+            max_errors: self.max_errors(&gate, given),
+            ..self.measurement.plan()
         };
         // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
@@ -336,6 +334,19 @@ impl Flags {
             notes,
             model_notes: Vec::new(),
         })
+    }
+
+    /// The share of requests that may fail before a level has failed.
+    fn max_errors(&self, gate: &plan::GatePlan, given: &Given) -> f64 {
+        let usual = self.measurement.plan();
+        let is_search = usual.binary_search || given.has("--sweep");
+        match gate.most_errors().filter(|_| !given.has("--max-errors")) {
+            // What fails is too much for a search.
+            Some(most) if is_search => usual.max_errors.max(most),
+            // A level that fails sooner has no share for the requirement to judge.
+            Some(_) => 1.0,
+            None => usual.max_errors,
+        }
     }
 
     /// The rounds of a matrix used to be set by --max-trials.

@@ -3,7 +3,7 @@
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
 use crate::result::checked::{Checked, Judgement, STILL_UNDER_WAY};
 use crate::result::figures::FigureAt;
-use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
+use crate::result::outcome::{Outcome, fails_too_often_alone, is_comparable, stood_still_alone};
 use crate::result::ratio::Figures;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
@@ -91,6 +91,11 @@ fn broken_off(plan: &GatePlan, unjudged: Checked) -> Checked {
 /// The baseline's level; or why there is none.
 type Reference<'a> = Result<&'a LevelSummary, &'static str>;
 
+/// Whether a level has the figure that a requirement is about: one that fails too often still tells how often.
+fn is_judged_by(requirement: &Requirement, level: &LevelSummary) -> bool {
+    is_comparable(level) || (requirement.figure == Figure::Errors && fails_too_often_alone(level))
+}
+
 fn reference<'a>(baseline: Option<&'a RunResult>, level: &LevelSummary, earlier: &[LevelSummary]) -> Reference<'a> {
     let baseline = baseline.ok_or("there is no baseline")?;
     let level = baseline.counterpart(level, earlier).ok_or("the baseline has no such level")?;
@@ -106,7 +111,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
         let note = "the run was interrupted while it was measured";
         return broken_off(plan, unjudged(requirement, Some(level.load), note));
     }
-    if !is_comparable(level) {
+    if !is_judged_by(requirement, level) {
         let outcome = Outcome::new(level);
         return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
     }

@@ -43,9 +43,16 @@ impl GatePlan {
         matches!(self.undecided, None | Some(Decision::More)) && !self.time.is_zero() && !self.requirements.is_empty()
     }
 
-    /// Whether a requirement says how many requests may fail.
-    pub fn bounds_errors(&self) -> bool {
-        self.requirements.iter().any(Requirement::bounds_errors)
+    /// The largest share of requests that a requirement on every level lets fail; none if no such requirement bounds it.
+    pub fn most_errors(&self) -> Option<f64> {
+        let everywhere = self.requirements.iter().filter(|requirement| requirement.level.is_none());
+        let bounds = everywhere.filter(|requirement| requirement.bounds_errors());
+        let shares = bounds.map(|requirement| match requirement.bound {
+            Bound::Value(share) => share,
+            // What the baseline has is not known yet.
+            Bound::Change(_) => 0.0,
+        });
+        shares.reduce(f64::max)
     }
 
     /// Whether a requirement compares with a baseline.
@@ -168,5 +175,23 @@ mod tests {
         assert_eq!(latency_of(&[rate]), None);
         assert!(require(Figure::Errors).bounds_errors() && !require(rate).bounds_errors());
         assert!(!Requirement { relation: Relation::Above, ..require(Figure::Errors) }.bounds_errors());
+    }
+
+    #[test]
+    fn what_holds_for_one_level_allows_no_other_its_errors() {
+        let errors = |share, level| Requirement {
+            text: String::new(),
+            figure: Figure::Errors,
+            relation: Relation::Below,
+            bound: Bound::Value(share),
+            level,
+        };
+        let most = |requirements: &[Requirement]| {
+            GatePlan { requirements: requirements.to_vec(), ..GatePlan::default() }.most_errors()
+        };
+        assert_eq!(most(&[]), None);
+        assert_eq!(most(&[errors(0.05, Some(LevelName::Concurrency(8)))]), None);
+        assert_eq!(most(&[errors(0.05, None), errors(0.01, None)]), Some(0.05));
+        assert_eq!(most(&[Requirement { relation: Relation::Above, ..errors(0.05, None) }]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The exit code of a result.
 
 use crate::exit::{self, Codes};
-use crate::outcome::{Outcome, is_comparable};
+use crate::outcome::{Outcome, fails_too_often_alone, is_comparable};
 use crate::summary::{Ending, LevelSummary};
 use crate::sweep::RESOLUTION;
 use crate::terms::LoadMode;
@@ -32,6 +32,10 @@ impl RunResult {
             exit::OK => self.code_of_gate(),
             // A gate has its answer wherever figures could be judged, however well others of that level are known.
             exit::UNSTABLE | exit::INVALID if codes == Codes::Own && self.is_judged() => self.code_of_gate(),
+            // How many requests failed is a figure, too: what it misses is missed.
+            exit::NO_VALID_REQUESTS if codes == Codes::Own && self.is_judged() && self.code_of_gate() != exit::OK => {
+                self.code_of_gate()
+            }
             code => code,
         }
     }
@@ -68,7 +72,12 @@ impl RunResult {
     /// Whether there are requirements, and all levels could be judged.
     fn is_judged(&self) -> bool {
         let levels = &self.levels[..self.levels_that_count()];
-        !self.requirements.is_empty() && levels.iter().all(is_comparable)
+        let has_value = |level: &LevelSummary| {
+            self.requirements.iter().any(|checked| checked.level == Some(level.load) && checked.value.is_some())
+        };
+        let is_judged =
+            |level: &LevelSummary| is_comparable(level) || (fails_too_often_alone(level) && has_value(level));
+        !self.requirements.is_empty() && levels.iter().all(is_judged)
     }
 
     /// How many levels, from the first on, the run is judged by: a sweep goes to saturation and past it on purpose, so

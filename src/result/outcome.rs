@@ -120,17 +120,24 @@ impl Outcome {
 /// they lie does not matter, nor how precise they are: intervals and bounds have that in them. And Little's law alone is a
 /// hint: in a short run on a busy machine it does not hold to a few percent.
 pub fn is_comparable(level: &LevelSummary) -> bool {
-    is_comparable_but_for(level, |_| false)
+    is_comparable_but_for(level, level.ending, |_| false)
 }
 
 /// Whether they could be, had the client's process not stood still: then nothing is known against the server.
 pub fn stood_still_alone(level: &LevelSummary) -> bool {
     let stood_still =
         |reason: &InvalidReason| matches!(reason, InvalidReason::StoodStill(_) | InvalidReason::RankStoodStill(..));
-    !is_comparable(level) && is_comparable_but_for(level, stood_still)
+    !is_comparable(level) && is_comparable_but_for(level, level.ending, stood_still)
 }
 
-fn is_comparable_but_for(level: &LevelSummary, is_excepted: impl Fn(&InvalidReason) -> bool) -> bool {
+/// Whether they could be, had fewer requests failed: how many do is a figure, too. The level may have ended with them.
+pub fn fails_too_often_alone(level: &LevelSummary) -> bool {
+    let ending = if level.ending == Ending::Failed { Ending::Complete } else { level.ending };
+    let is_errors = |reason: &InvalidReason| matches!(reason, InvalidReason::Errors(..));
+    level.client.requests > 0 && !is_comparable(level) && is_comparable_but_for(level, ending, is_errors)
+}
+
+fn is_comparable_but_for(level: &LevelSummary, ending: Ending, is_excepted: impl Fn(&InvalidReason) -> bool) -> bool {
     let is_hint = |reason: &InvalidReason| {
         matches!(
             reason,
@@ -142,12 +149,11 @@ fn is_comparable_but_for(level: &LevelSummary, is_excepted: impl Fn(&InvalidReas
                 | InvalidReason::Unstable(None)
         )
     };
-    let has_ended =
-        matches!(level.ending, Ending::Stable | Ending::Complete | Ending::OverThreshold | Ending::Unstable);
+    let has_ended = matches!(ending, Ending::Stable | Ending::Complete | Ending::OverThreshold | Ending::Unstable);
     has_ended
         && match &level.verdict {
             // Without a reason, nothing says how far off it is.
-            Verdict::Valid => level.ending != Ending::Unstable,
+            Verdict::Valid => ending != Ending::Unstable,
             Verdict::Invalid(reasons) => reasons.iter().all(|reason| is_hint(reason) || is_excepted(reason)),
         }
 }
