@@ -103,7 +103,8 @@ fn assert_goes_on(bench: &Bench, before: &Value) {
     assert_eq!(count(": measured before (--resume)"), kept.len(), "{}", resumed.stderr);
     assert_eq!(&list(&whole, "sweep_steps")[..steps.len()], steps);
     let levels = list(&whole, "levels");
-    assert_eq!(levels.len(), 4, "{}", resumed.stdout);
+    // A rate that others do not let hold is replaced by a lower one.
+    assert!(levels.len() >= 4, "{}", resumed.stdout);
     for (old, new) in kept.iter().zip(levels) {
         // One that contradicts the others is measured once more.
         if count("contradicts the other rates") == 0 {
@@ -113,7 +114,7 @@ fn assert_goes_on(bench: &Bench, before: &Value) {
     assert!(whole["sweep"]["saturation"].is_f64() && whole["interrupted"] == false, "{}", whole["sweep"]);
     let is_row = |line: &&str| line.starts_with("Request Rate: ") && line.contains(", throughput: ");
     let rows = resumed.stdout.lines().filter(is_row).count();
-    assert_eq!(rows, 4, "{}", resumed.stdout);
+    assert_eq!(rows, levels.len(), "{}", resumed.stdout);
     bench.resumed_at_the_end(&resumed, &whole, &["sweep", "sweep_steps"]);
 }
 

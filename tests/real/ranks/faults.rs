@@ -152,7 +152,10 @@ fn a_second_interrupt_of_one_rank_ends_all_at_once() {
         thread::sleep(Duration::from_millis(300));
         signal(pid, SIGINT);
         let interrupted = Instant::now();
-        assert_ne!(run.finish().code(), 0, "{mpi:?}");
+        let finished = run.finish();
+        assert_ne!(finished.code(), 0, "{mpi:?}");
+        // With one interrupt alone, answers are waited for, and the lack of them is said.
+        assert!(!finished.stderr.contains("nothing was measured"), "{mpi:?}: {}", finished.stderr);
         assert!(interrupted.elapsed() < Duration::from_secs(20), "{mpi:?}: it waits: {:?}", interrupted.elapsed());
         nothing_is_left(&repository, mpi, 2);
     }
