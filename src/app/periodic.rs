@@ -121,10 +121,10 @@ fn stop(running: RunningLoad) -> (bool, Result<LoadReport>) {
 /// What the load came to.
 ///
 /// # Errors
-/// If the user interrupted before any request was over.
+/// If the user interrupted, or the server would have ended the process, before any request was over.
 fn outcome(runner: &Runner<'_>, stranded: bool, requests: &LoadReport) -> Result<Outcome> {
     if runner.is_interrupted() && requests.completed + requests.failed == 0 {
-        return Err(Error::machine("it ended before any request was over: nothing was measured"));
+        return Err(Error::machine("the run ended before any request was over: nothing was measured"));
     }
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
     Ok(if stranded || requests.completed == 0 || failed {

@@ -56,8 +56,9 @@ pub fn in_words(names: &[String]) -> String {
 
 /// How often the list is asked for while a model is waited for: a server may have to look through a remote repository for it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A load that has failed may be tried again: somebody may still be copying the model.
-const FAILS_FOR: Duration = Duration::from_secs(5);
+/// A load that has failed may be tried again: somebody may still be copying the model, and Triton, where it polls its repository, does
+/// so every 15 s.
+const FAILS_FOR: Duration = Duration::from_secs(20);
 
 /// What a server's list of models says of one that is waited for.
 pub struct Prospects<'a> {
@@ -91,20 +92,17 @@ impl<'a> Prospects<'a> {
     /// has failed for a while.
     pub fn are_none(&self, is_absent: bool) -> bool {
         let (mut looks, now) = (self.looks.borrow_mut(), Stamp::now());
-        if is_absent {
-            let entries = self.backend.index().unwrap_or_default();
-            let is_under_way = |entry: &&IndexEntry| ["LOADING", "UNLOADING"].contains(&&*entry.state);
-            let goes_on = self.rows(&entries).any(|entry| is_under_way(&entry));
-            looks.why = (!goes_on).then(|| self.failure(&entries).unwrap_or_else(|| self.absence(&entries)));
-            return !goes_on;
-        }
         if looks.last.is_some_and(|last| now - last < LOOK_EVERY) {
             return false;
         }
         looks.last = Some(now);
-        looks.why = self.failure(&self.backend.index().unwrap_or_default());
-        looks.failed = if looks.why.is_some() { looks.failed.or(Some(now)) } else { None };
-        looks.failed.is_some_and(|since| now - since >= FAILS_FOR)
+        let entries = self.backend.index().unwrap_or_default();
+        let goes_on = self.rows(&entries).any(|entry| ["LOADING", "UNLOADING"].contains(&&*entry.state));
+        let failure = self.failure(&entries);
+        looks.failed = if failure.is_some() { looks.failed.or(Some(now)) } else { None };
+        let is_over = is_absent && !goes_on;
+        looks.why = failure.or_else(|| is_over.then(|| self.absence(&entries)));
+        is_over || looks.failed.is_some_and(|since| now - since >= FAILS_FOR)
     }
 
     /// Why the model is not ready, as far as the list has told.

@@ -471,6 +471,10 @@ mod tests {
         }
         let listed = json!({"prompt": [{"role": "user", "content": "hi"}], "output_len": 5, "seed": 1});
         assert_eq!(body(form, listed.clone()), json!({"messages": listed["prompt"], "max_tokens": 5, "seed": 1}));
+        let recorded = json!({"prompt": listed["prompt"], "timestamp": 0, "type": "mooncake_trace"});
+        let whole = body(PromptForm::AnthropicMessages, recorded.clone());
+        assert!(whole["messages"] == listed["prompt"] && whole["max_tokens"].is_u64(), "{whole}");
+        assert_eq!(body(form, recorded), json!({"messages": listed["prompt"]}));
         let response = json!({"input": listed["prompt"], "max_output_tokens": 5, "seed": 1});
         assert_eq!(body(PromptForm::Responses, listed), response);
         for whole in [

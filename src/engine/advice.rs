@@ -1,7 +1,7 @@
 //! What the user can do about a server that cannot be reached.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use crate::Endpoint;
 use crate::backend::{ConnectionFault, ErrorCode, InferError};
@@ -30,23 +30,32 @@ pub fn is_http2(error: &InferError) -> bool {
     is_other_protocol(error) && !error.message.contains(IS_TLS)
 }
 
-/// What to do about a server over gRPC that cannot be reached; `None` for other errors.
-pub fn no_grpc(error: &InferError) -> Option<String> {
+/// What to do about a server over gRPC at `endpoint` that cannot be reached; `None` for other errors.
+pub fn no_grpc(error: &InferError, endpoint: &Endpoint) -> Option<String> {
     use ConnectionFault::{Failed, Refused, TimedOut};
     // What answers, in another protocol, is said by the error itself.
     let is_unreached =
         matches!(error.code, ErrorCode::Connection(Refused | TimedOut | Failed)) && !error.message.contains("HTTP/2");
-    grpcs(error).or_else(|| is_unreached.then(|| reach_it(env::var_os)))
+    grpcs(error).or_else(|| is_unreached.then(|| reach_it(&endpoint.host, env::var_os)))
 }
 
 /// What to do about a server that no connection reaches.
-fn reach_it(variable: impl Fn(&'static str) -> Option<OsString>) -> String {
+fn reach_it(host: &str, variable: impl Fn(&'static str) -> Option<OsString>) -> String {
     let advice = "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS";
     let is_set = |name: &&'static str| variable(name).is_some_and(|value| !value.is_empty());
     let names = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "grpc_proxy"];
-    // Other clients go through it, and may well reach the server; where some servers are excepted, this may be one of them.
-    let proxy = names.into_iter().find(is_set).filter(|_| !["no_proxy", "NO_PROXY"].iter().any(is_set));
+    let is_excepted = ["no_proxy", "NO_PROXY"].into_iter().filter_map(&variable).any(|list| excepts(&list, host));
+    // Other clients go through it, and may well reach the server.
+    let proxy = names.into_iter().find(is_set).filter(|_| !is_excepted);
     proxy.map_or_else(|| advice.to_owned(), |name| format!("{advice} ({name} is not heeded: connections are direct)"))
+}
+
+/// Whether the environment's list of names, with those below them, has this one.
+fn excepts(list: &OsStr, host: &str) -> bool {
+    let list = list.to_string_lossy();
+    let mut names = list.split(',').map(|name| name.trim().trim_start_matches('.')).filter(|name| !name.is_empty());
+    let is_below = |name: &str| host.strip_suffix(name).is_some_and(|above| above.is_empty() || above.ends_with('.'));
+    names.any(|name| name == "*" || is_below(name))
 }
 
 /// What to do about a server at `endpoint` that does not answer over HTTP.
@@ -62,7 +71,7 @@ pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
         "does that port speak TLS? name one that does, use http:// in -u, or show the certificate that it wants of clients"
             .to_owned()
     } else {
-        reach_it(env::var_os)
+        reach_it(&endpoint.host, env::var_os)
     }
 }
 
@@ -92,11 +101,24 @@ mod tests {
 
     #[test]
     fn a_proxy_that_is_not_heeded_is_named() {
-        let advice = |set: &'static str| reach_it(|name| (name == set).then(|| "http://proxy:3128".into()));
+        let proxy = || Some("http://proxy:3128".into());
+        let advice = |set: &'static str| reach_it("gpu.example.com", |name| (name == set).then(proxy).flatten());
         assert!(advice("").ends_with("--server-wait SECONDS"), "{}", advice(""));
-        assert!(advice("https_proxy").ends_with("(https_proxy is not heeded: connections are direct)"));
-        let excepted = reach_it(|name| Some(if name == "no_proxy" { "localhost" } else { "http://proxy:3128" }.into()));
-        assert!(excepted.ends_with("--server-wait SECONDS"), "{excepted}");
+        let warning = "(https_proxy is not heeded: connections are direct)";
+        assert!(advice("https_proxy").ends_with(warning));
+        let beside = |excepted: &'static str| {
+            reach_it("gpu.example.com", |name| match name {
+                "https_proxy" => proxy(),
+                "no_proxy" => Some(excepted.into()),
+                _ => None,
+            })
+        };
+        for excepted in ["*", "localhost, .example.com", "gpu.example.com"] {
+            assert!(beside(excepted).ends_with("--server-wait SECONDS"), "{excepted}");
+        }
+        for excepted in ["localhost,127.0.0.1", "ample.com", ","] {
+            assert!(beside(excepted).ends_with(warning), "{excepted}");
+        }
     }
 
     #[test]

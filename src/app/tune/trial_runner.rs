@@ -128,10 +128,14 @@ impl TrialRunner<'_> {
 /// # Errors
 /// If that exceeds the time that we wait.
 fn longer(waited: Duration, took: Duration, patience: Duration) -> Result<f64> {
-    let waited = waited.max(took);
+    let (window, waited) = (waited, waited.max(took));
     if waited >= patience.mul_f64(0.9) {
+        let until = match took > window {
+            true => format!(", and it took {} ms until all had", took.as_millis()),
+            false => String::new(),
+        };
         let hint = "a longer --budget waits longer for one";
-        return Err(Error::server(format!("no request ended within {} ms; {hint}", waited.as_millis())));
+        return Err(Error::server(format!("no request ended within {} ms{until}; {hint}", window.as_millis())));
     }
     // The next try takes at least two and a half times as long as the value returned here.
     Ok(waited.min(patience.mul_f64(0.4)).as_secs_f64())
@@ -225,7 +229,10 @@ mod tests {
         assert!((9.0..15.0).contains(&last) && tries.iter().sum::<f64>() < 25.0, "{tries:?}");
         assert!(error.contains(&format!("no request ended within {} ms", (last * 1e3) as u64)), "{error}");
         let hung = longer(Duration::from_millis(300), Duration::from_secs(20), patience).unwrap_err().to_string();
-        assert!(hung.contains("no request ended within 20000 ms; a longer --budget"), "{hung}");
+        assert!(
+            hung.contains("no request ended within 300 ms, and it took 20000 ms until all had; a longer --budget"),
+            "{hung}"
+        );
         assert_eq!(lengths(4.0), ms(4_000, 6_000), "longer than a request");
         assert_eq!(lengths(0.2), ms(250, 800));
         let many = Lengths::new(Duration::ZERO, 0.25, 0.2, Some(128));

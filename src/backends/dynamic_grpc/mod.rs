@@ -70,7 +70,7 @@ impl DynamicGrpc {
                 self.route.endpoint(),
                 wait.seconds()
             ));
-            advice::no_grpc(&reason).into_iter().fold(failed, Error::advice)
+            advice::no_grpc(&reason, self.route.endpoint()).into_iter().fold(failed, Error::advice)
         })
     }
 

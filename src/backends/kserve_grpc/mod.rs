@@ -163,7 +163,7 @@ impl GrpcBackend {
                 let waited = self.wait.seconds();
                 let failed =
                     self.failed(&format!("{subject} was not ready within {waited} s (--server-wait)"), &reason);
-                advice::no_grpc(&reason).into_iter().fold(failed, Error::advice)
+                advice::no_grpc(&reason, self.route.endpoint()).into_iter().fold(failed, Error::advice)
             }
         })
     }

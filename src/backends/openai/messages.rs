@@ -63,18 +63,14 @@ pub(super) fn messages_of(body: &[u8]) -> Option<Vec<u8>> {
 
 /// A message as a request may have it: some servers refuse one of an assistant that neither says anything nor calls a tool.
 fn as_history(message: &RawValue) -> Vec<u8> {
-    let is_none = |value: Option<&str>| value.is_none_or(|value| ["null", "[]"].contains(&value));
-    match Members::read(message.get().as_bytes()) {
-        Ok(mut fields)
-            if fields.get("content") == Some("null")
-                && is_none(fields.get("tool_calls"))
-                && is_none(fields.get("function_call")) =>
-        {
-            fields.set("content", &Value::from(""));
-            fields.text()
-        }
-        _ => message.get().as_bytes().to_vec(),
+    let Ok(mut fields) = Members::read(message.get().as_bytes()) else { return message.get().as_bytes().to_vec() };
+    let lacks = |name: &str| fields.get(name).is_none_or(|value| value == "null");
+    let calls_nothing = lacks("tool_calls") || fields.list("tool_calls").is_some_and(|calls| calls.trim().is_empty());
+    if lacks("content") && calls_nothing && lacks("function_call") {
+        fields.set("content", &Value::from(""));
+        return fields.text();
     }
+    message.get().as_bytes().to_vec()
 }
 
 /// The messages of a stream with commas between them, which says `text` and calls the tools that `events` name, one after another.

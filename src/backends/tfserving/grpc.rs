@@ -69,7 +69,7 @@ impl TfServingGrpc {
     /// An error of this server, with what was being done.
     fn failed(&self, doing: &str, error: &InferError) -> Error {
         let failed = Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()));
-        advice::no_grpc(error).into_iter().fold(failed, Error::advice)
+        advice::no_grpc(error, self.route.endpoint()).into_iter().fold(failed, Error::advice)
     }
 
     /// Whether a matching version is available; read from the metadata if the server does not report versions.

@@ -72,7 +72,11 @@ impl Lines {
             // It is JSON, as it comes from there.
             let _ = line.set_text(name, &prompt);
             self.leave_out(&mut line, &ANSWERS);
-            self.leave_out(&mut line, &NO_FIELDS);
+            // What was recorded is still to be known by its marks.
+            if !is_recorded(&line) {
+                self.leave_out(&mut line, &NO_FIELDS);
+                self.take_type(&mut line);
+            }
         }
         line
     }

@@ -116,11 +116,12 @@ impl Lines {
                 let mode = line.take(MODE).and_then(|mode| from_str::<String>(&mode).ok());
                 // aiperf sends its payloads, and what it calls single turns, one after the other, but as they are.
                 let stands_alone = line.has("payload") || line.string("type").is_some_and(|kind| kind == "single_turn");
-                if !stands_alone && self.sessions.contains_key(&session) {
+                let mode = mode.as_deref().or(stands_alone.then_some("history"));
+                // Where each line has the whole conversation, each says what the system does.
+                if mode != Some("history") && self.sessions.contains_key(&session) {
                     self.say_once(&mut line);
                 }
                 let entry = self.entry(Line::Object(line))?;
-                let mode = mode.as_deref().or(stands_alone.then_some("history"));
                 let follows = self.sessions.entry(session.clone()).or_default().add(&entry, mode);
                 Ok(vec![Step { entry, session: Some(session), delay_ms, follows }])
             }
@@ -447,6 +448,10 @@ mod tests {
         assert_eq!(bodies[1], json!({"messages": [{"role": "user", "content": "so?"}]}));
         let (bodies, ..) = all_bodies(PromptForm::AnthropicMessages, &[line("hi"), line("so?")]);
         assert_eq!(bodies[1]["system"], "be brief");
+        let whole =
+            |text: &str| json!({"session_id": "a", "message_mode": "history", "system_prompt": "S", "prompt": text});
+        let (bodies, ..) = all_bodies(PromptForm::Prompt, &[whole("hi"), whole("hi so?")]);
+        assert_eq!(bodies[1]["prompt"], "S hi so?", "a history of its own");
     }
 
     #[test]

@@ -61,14 +61,14 @@ pub(super) fn stop(measurement: &Measurement<'_>, mut running: RunningLoad, answ
     if answers { running.stop() } else { running.abandon() }
 }
 
-/// Fails where an interrupt, or a server that ended with the process, came too early for any figure. Several processes must end alike: those that share a load have the same
-/// result, unless one is lost; of others each may have some.
+/// Fails where an interrupt, or a server that would have ended the process, came too early for any figure. Several processes must
+/// end alike: those that share a load have the same result, unless one is lost; of others each may have some.
 pub(super) fn check_that_something_was_measured(measurement: &Measurement<'_>, measured: &MeasuredLevel) -> Result<()> {
     let differs = |ranks: &Ranks| !ranks.is_joint() || ranks.over().is_some();
     if measurement.ranks.is_some_and(differs) || !says_nothing(&measured.summary) {
         return Ok(());
     }
-    let error = Error::machine("it ended before any request was over: nothing was measured");
+    let error = Error::machine("the run ended before any request was over: nothing was measured");
     Err(match measured.requests.outstanding {
         0 => error,
         outstanding => error.advice(format_args!("{outstanding} requests had no answer")),
