@@ -16,6 +16,7 @@ from pathlib import Path
 import triton_bench
 from triton_bench._result import parse
 from triton_bench._run import _call, words
+from triton_bench._tracking import log
 
 SERVER = os.environ["TRITON_SERVER_DIRECTORY"]
 MODELS = os.environ["DEMO_MODELS"]
@@ -115,7 +116,54 @@ class Run(unittest.TestCase):
         self.assertEqual(list(frame["concurrency"]), [4, 4])
         self.assertEqual([frame["first_response_avg"][0], frame["response_gap_p99.9"][0]], [0.002, 0.003])
         self.assertEqual(list(frame["response_gap_avg"].isna()), [False, True], "no gap is none, and not one of zero")
+        batches[0]["gap_max_ns"] = 2_500_000
+        frame = parse(json.dumps(raw), "r").to_dataframe()
+        self.assertEqual(frame["response_gap_p99.9"][0], 0.0025, "percentiles are coarse, and no gap is longer than the longest")
         self.assertEqual(len(parse(json.dumps(raw), "r").to_dataframe(rows="levels")), 0)
+
+    def test_mlflow_has_what_variants_and_batches_came_to(self):
+        class Run:
+            def __init__(self):
+                self.metrics, self.tags = {}, {}
+
+            def log_metrics(self, metrics, step):
+                self.metrics.setdefault(step, {}).update(metrics)
+
+            def set_tag(self, key, value):
+                self.tags[key] = value
+
+            log_params = log_dict = log_text = lambda self, *_: None
+
+        def logged(**parts):
+            run = Run()
+            raw = {"schema": 1, "levels": [], "requirements": [], "exit_code": 0, "flags": [], **parts}
+            log(parse(json.dumps(raw), "r"), run)
+            return run.metrics
+
+        def cell(load, figures, comparisons):
+            sizes = {"size": None, "input_bytes": [None, None], "output_bytes": []}
+            loads = [{"kind": "concurrency", "value": load}] * 2
+            return {"loads": loads, "figures": figures, "comparisons": comparisons, "rounds": [], **sizes}
+
+        slower = {"of": "throughput", "ratio": 0.5, "interval": {"low": 0.4, "high": 0.6}, "p": 0.01, "verdict": "worse"}
+        cells = [
+            cell(1, [{"throughput": 10.0, "avg": 2e6}, {"throughput": 5.0}], [{"variant": 1, "figures": [slower]}]),
+            cell(2, [{}, {"throughput": 6.0}], []),
+        ]
+        named = [{"name": name, "flags": "", "problem": None} for name in ("as it is", "a/b, new")]
+        figure = {"key": "throughput", "unit": "inferences_per_second", "title": "", "meaning": ""}
+        average = {**figure, "key": "avg", "unit": "nanoseconds"}
+        variants = {"variants": named, "primary": "throughput", "cells": cells}
+        metrics = logged(variants=variants, catalogue=[figure, average])
+        self.assertEqual(metrics[0]["as it is/throughput"], 10.0)
+        self.assertAlmostEqual(metrics[0]["as it is/mean"], 0.002)
+        self.assertEqual([metrics[0][f"a_b_ new/{key}"] for key in ("throughput", "ratio", "ratio_low")], [5.0, 0.5, 0.4])
+        self.assertEqual((metrics[1]["a_b_ new/throughput"], metrics[1]["a_b_ new/load"]), (6.0, 2.0))
+        self.assertTrue(all(re.fullmatch(r"[\w./ :-]+", key) for step in metrics.values() for key in step))
+        times = {"count": 2, "mean_ns": 2e6, "percentiles_ns": {"50": 1_900_000}}
+        batch = {"concurrency": 4, "requests": 2, "responses": 20, "first_response": times, "gap": times, "gap_max_ns": 1}
+        metrics = logged(periodic={"batches": [batch, {**batch, "concurrency": 8}]})
+        self.assertEqual([metrics[step]["concurrency"] for step in (0, 1)], [4.0, 8.0])
 
     def test_a_search_has_a_row_for_each_candidate(self):
         with tempfile.TemporaryDirectory() as folder:

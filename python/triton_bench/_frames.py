@@ -64,7 +64,9 @@ def _batch(batch: Mapping[str, Any]) -> Row:
     for name, times in (("first_response", batch["first_response"]), ("response_gap", batch["gap"])):
         if times["count"]:
             row[f"{name}_avg"] = times["mean_ns"] / 1e9
-            row.update({f"{name}_p{float(q):g}": value / 1e9 for q, value in times["percentiles_ns"].items()})
+            # Percentiles are coarse; the longest gap is exact.
+            most = batch["gap_max_ns"] if name == "response_gap" else float("inf")
+            row.update({f"{name}_p{float(q):g}": min(value, most) / 1e9 for q, value in times["percentiles_ns"].items()})
         else:
             row[f"{name}_avg"] = None
     row["response_gap_max"] = batch["gap_max_ns"] / 1e9 if batch["gap"]["count"] else None

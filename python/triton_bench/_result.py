@@ -185,8 +185,9 @@ class Result:
     def log_to_mlflow(self) -> None:
         """Adds the result to MLflow's active run, or to a new one where there is none. Needs mlflow or mlflow-skinny.
 
-        The flags that were given are parameters; the figures of each level are metrics, its number the step, times in seconds;
-        the answer is a tag, the whole result the artifact ``triton-bench.json``.
+        The flags that were given are parameters; the figures of each level or batch are metrics, its number the step, times in
+        seconds; those of variants begin with the variant's name and ``/``. The answer is a tag, the whole result the artifact
+        ``triton-bench.json``.
         """
         import mlflow
 

@@ -84,10 +84,12 @@ impl Found {
         let further = |end: Option<f64>| {
             let end = end?;
             let is_factor = end > 0.0 && self.value > 0.0 && self.unit != Unit::Share;
-            Some(match is_factor {
+            let moved = match is_factor {
                 true => self.value * (end / self.value).powf(times),
                 false => self.value + (end - self.value) * times,
-            })
+            };
+            // No figure is below nothing, and no share is more than all.
+            Some(moved.clamp(0.0, if self.unit == Unit::Share { 1.0 } else { f64::INFINITY }))
         };
         let bounds = Bounds { low: further(self.bounds.low), high: further(self.bounds.high) };
         let interval = self.interval.and_then(|interval| {

@@ -154,3 +154,15 @@ fn a_rate_that_nothing_else_tells_of_is_known_by_its_requests() {
     assert_eq!(judged(48, rate * 1.1), Judgement::Undecided);
     assert_eq!(judged(2, 0.0), Judgement::Undecided);
 }
+
+#[test]
+fn no_interval_that_is_widened_has_less_than_nothing_or_more_than_all() {
+    let share = Interval { low: 0.0001, high: 0.02 };
+    let found = Found::by(Unit::Share, 0.01, Some(share).into(), 0.05).wider(3.0);
+    let interval = found.interval.unwrap();
+    assert_eq!((interval.low, found.bounds.low), (0.0, Some(0.0)));
+    let all = Found::by(Unit::Share, 0.99, Some(Interval { low: 0.9, high: 1.0 }).into(), 0.5).wider(3.0);
+    assert_eq!(all.bounds.high, Some(1.0));
+    let rate = Found::by(Unit::PerSecond, 5.0, Some(Interval { low: 0.0, high: 9.0 }).into(), 1.0).wider(2.0);
+    assert_eq!(rate.bounds.low, Some(0.0));
+}

@@ -77,7 +77,11 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
             let checked = match find(Place { requirement, cell, variant, result }) {
                 Some((found, lacking)) => {
                     let checked = judged(plan, requirement, load, &found);
-                    let lost = (lacking > 0).then(|| format!("{lacking} rounds lack it and do not count"));
+                    let lost = match lacking {
+                        0 => None,
+                        1 => Some("1 round lacks it and does not count".to_owned()),
+                        _ => Some(format!("{lacking} rounds lack it and do not count")),
+                    };
                     let notes: Vec<String> = checked.note.into_iter().chain(lost).collect();
                     Checked { note: (!notes.is_empty()).then(|| notes.join("; ")), ..checked }
                 }

@@ -18,10 +18,19 @@ use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::console;
 use crate::report::export::{ExperimentEnd, ExportStream, Needs, RequestFile, figures};
 use crate::result::Setup;
-use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::result::number::counted;
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::stdio::note;
 
 pub use crate::observe::validator::Expectations;
+
+/// A level that is over.
+struct EndedLevel {
+    load: LevelLoad,
+    batch_size: u64,
+    /// Its number among the levels that have begun, from 1.
+    number: u64,
+}
 
 /// The observers of a run.
 pub struct Observers {
@@ -30,6 +39,8 @@ pub struct Observers {
     validator: Option<Validator>,
     /// Number of levels that have begun.
     begun: AtomicU64,
+    /// Levels whose experiments count.
+    ended: Mutex<Vec<EndedLevel>>,
     /// The load of the open level; `None` between levels.
     open: Mutex<Option<LevelLoad>>,
     /// All observed loads; those of levels until these have ended.
@@ -60,6 +71,7 @@ impl Observers {
             export,
             validator,
             begun: AtomicU64::new(0),
+            ended: Mutex::default(),
             open: Mutex::default(),
             observed: Mutex::default(),
             remarks: Mutex::default(),
@@ -98,10 +110,30 @@ impl Observers {
         }
     }
 
-    /// A level is over; its windows had these boundaries. Waits until its requests have been validated.
+    /// A level is over; its windows had these boundaries. Waits until its requests have been validated. One that was measured
+    /// again takes the place of the earlier one, or is left out, as in the reports.
     pub fn end(&self, boundaries: Vec<Stamp>, level: &LevelSummary, setup: &Setup) {
-        let figures = || figures::level(level, setup);
-        self.end_with(Some(boundaries), figures);
+        let earlier = self.earlier(level, setup);
+        if earlier.is_some() && (level.ending == Ending::Interrupted || level.client.requests == 0) {
+            return self.discard();
+        }
+        self.end_with(Some(boundaries), || figures::level(level, setup));
+        if let (Some(earlier), Some(export)) = (earlier, &self.export) {
+            export.replace_experiment(earlier);
+        }
+        let number = self.begun.load(Ordering::Relaxed);
+        let ended = EndedLevel { load: level.load, batch_size: level.client.batch_size, number };
+        let mut all = self.ended.lock();
+        all.retain(|level| Some(level.number) != earlier);
+        all.push(ended);
+    }
+
+    /// The number of the level that this one is another measurement of. Stages may have one load several times; of a range or a
+    /// sweep no load comes twice.
+    fn earlier(&self, level: &LevelSummary, setup: &Setup) -> Option<u64> {
+        let is_same = |other: &&EndedLevel| other.load == level.load && other.batch_size == level.client.batch_size;
+        let repeats = setup.mode.stages().is_empty();
+        self.ended.lock().iter().find(is_same).filter(|_| repeats).map(|level| level.number)
     }
 
     /// A level is over of which nothing was measured: its requests are in no file, as far as these can be cut.
@@ -179,7 +211,9 @@ impl Observers {
         let missing: u64 = loads.iter().map(|load| load.missing()).sum();
         let unvalidated: u64 = loads.iter().map(|load| load.unvalidated()).sum();
         if missing + unvalidated > 0 {
-            note!("of loads that no level shows, {missing} requests are not exported, {unvalidated} not validated");
+            let verb = if missing == 1 { "is" } else { "are" };
+            let missing = counted(missing, "request");
+            note!("of loads that no level shows, {missing} {verb} not exported, {unvalidated} not validated");
         }
         self.export.map_or(Ok(()), complete)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -16,8 +17,8 @@ use crate::load::schedule::Arrivals;
 use crate::load::{BatchBook, ClosedLoop, LoadContext, LoadShape, OpenLoop, PeriodicLoop, start};
 use crate::measure::calibrate::null_load;
 use crate::report::export::{ExportSpec, ExportWriter};
-use crate::result::summary::Headline;
-use crate::terms::GapDistribution;
+use crate::result::summary::{Headline, sample};
+use crate::terms::{GapDistribution, LoadMode, Stage, StageEdges, StageLength, StageLoad};
 
 const REQUESTS: u64 = 50_000;
 
@@ -125,6 +126,47 @@ fn loads_that_belong_to_no_level_are_not_exported() {
     let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(value["experiments"][0]["requests"].as_array().map(Vec::len), Some(3));
     assert_eq!(value["experiments"][0].get("missing_requests"), None);
+}
+
+/// The concurrencies in an export of these measurements, and the requests of each, where levels come to an end like that.
+fn exported(measured: &[(u32, u64, Ending)], mode: LoadMode) -> Vec<(u64, usize)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    let observers = Observers::start(vec![Box::new(writer(&path, &context(1)))], None, 1 << 20).unwrap().unwrap();
+    let setup = Setup { mode, ..crate::result::setup::sample::setup() };
+    for (concurrency, requests, ending) in measured {
+        let load = LevelLoad::Concurrency(*concurrency);
+        observers.begin(load);
+        let mut context = context(*requests);
+        context.observer = Some(observers.of_level(&context.recorder));
+        run(context, closed(false));
+        let level = LevelSummary { ending: *ending, ..sample::level(load, *requests, 1_000) };
+        observers.end(vec![Stamp(0), Stamp(1)], &level, &setup);
+    }
+    observers.finish().unwrap();
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let about = |experiment: &Value| {
+        (experiment["experiment"]["value"].as_u64().unwrap(), experiment["requests"].as_array().unwrap().len())
+    };
+    value["experiments"].as_array().unwrap().iter().map(about).collect()
+}
+
+#[test]
+fn a_level_that_was_measured_again_is_exported_as_it_is_reported() {
+    let range = || crate::result::setup::sample::setup().mode;
+    assert!(range().stages().is_empty());
+    let again = [(1, 4, Ending::Unstable), (2, 5, Ending::Stable), (1, 6, Ending::Stable)];
+    assert_eq!(exported(&again, range()), [(1, 6), (2, 5)]);
+    let broken_off = [(1, 4, Ending::Unstable), (2, 5, Ending::Stable), (1, 3, Ending::Interrupted)];
+    assert_eq!(exported(&broken_off, range()), [(1, 4), (2, 5)], "the first measurement counts then");
+    let stage = Stage { load: StageLoad::Concurrency(1), length: StageLength::Requests(9), pause: Duration::ZERO };
+    let stages = LoadMode::Stages {
+        stages: vec![stage],
+        distribution: GapDistribution::Constant,
+        edges: StageEdges::Drain,
+        trace: None,
+    };
+    assert_eq!(exported(&again, stages), [(1, 4), (2, 5), (1, 6)], "stages may repeat a load");
 }
 
 /// Looks whether a request has been recorded when it is shown.

@@ -272,7 +272,6 @@ impl Bank {
 
     /// Moves everything into `tally`, but for what belongs to requests that are not here yet: the `next` bank keeps that.
     pub(super) fn drain_into(&self, tally: &mut Tally, next: &Self) {
-        let requests_before = tally.requests;
         tally.mismatched += take(&self.mismatched);
         tally.failed += take(&self.failed);
         tally.cancelled += self.cancelled.as_ref().map_or(0, take);
@@ -315,8 +314,9 @@ impl Bank {
         }
         if let (Some(good), Some(requests)) = (&self.good, &mut tally.good) {
             let found = take(&good.requests);
-            // What a request generated is judged before the request itself is recorded, which may be later than a window's end.
-            let early = found.saturating_sub(tally.requests - requests_before);
+            // What a request generated is judged before the request itself is recorded, which may be later than a window's end;
+            // or, where its tokens are still to be counted, after that.
+            let early = (*requests + found).saturating_sub(tally.requests);
             if let Some(next) = &next.good {
                 add(&next.requests, early);
             }

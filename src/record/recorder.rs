@@ -477,6 +477,20 @@ mod tests {
     }
 
     #[test]
+    fn a_request_whose_tokens_are_counted_in_the_next_block_is_good() {
+        let limits = Limits { latency: Some(600), ..Limits::default() };
+        let recorder = Recorder::new(RecorderSpec { limits, generates: true, ..RecorderSpec::default() }, 1);
+        recorder.record(FIRST, &sample(0, 400));
+        let block = recorder.next_block(Stamp::NEVER).0;
+        assert_eq!((block.requests, block.good), (1, Some(0)));
+        recorder.generation(FIRST, Stamp(0), &Generation { end: Stamp(400), ..Generation::default() });
+        assert_eq!(recorder.next_block(Stamp::NEVER).0.good, Some(0), "none of its requests");
+        recorder.take_back();
+        let tally = recorder.close();
+        assert_eq!((tally.requests, tally.good), (1, Some(1)));
+    }
+
+    #[test]
     fn nothing_is_lost_between_windows_under_load() {
         let recorder = Recorder::new(RecorderSpec { open_loop: true, decoupled: true, ..RecorderSpec::default() }, 2);
         let mut total = 0;

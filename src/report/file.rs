@@ -5,7 +5,7 @@
 //! system lacks that, it has a hidden name that no one could have guessed to plant a link there.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
-use crate::partial::PARTIAL;
+use crate::partial::{PARTIAL, Part};
 use crate::stdio::note;
 
 /// How often the user has interrupted; see the app's signals.
@@ -29,6 +29,8 @@ pub type Interrupts = &'static AtomicUsize;
 const READER_POLL: Duration = Duration::from_millis(20);
 /// How long to wait, after an interrupt, for a reader that reads nothing.
 const LAST_WAIT: Duration = Duration::from_secs(2);
+/// A pipe that takes anything takes this many bytes at once, as POSIX demands of it.
+const PIECE: usize = 4096;
 /// Maximum length of a chain of links, as in the kernel.
 const MAX_LINKS: usize = 40;
 
@@ -48,9 +50,11 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if path.is_dir() {
         return refuse("it is a directory".to_owned());
     }
-    // Opening a pipe waits for its reader, which would then see an end when it is closed again.
+    // Opening a pipe waits for its reader, which would then see an end when it is closed again. A standard stream is open, and
+    // cannot be opened once more where it is a socket, as under systemd.
     if path.exists()
         && !is_pipe(path)
+        && StandardStream::named(path).is_none()
         && let Err(error) = OpenOptions::new().append(true).open(path)
     {
         return refuse(error.to_string());
@@ -158,7 +162,7 @@ pub struct SafeFile {
 enum Body {
     PendingFile(PendingFile),
     /// Written directly.
-    Device(File),
+    Device(Device),
     /// Written directly.
     Pipe(Pipe),
 }
@@ -174,10 +178,11 @@ impl SafeFile {
             return at(Body::Pipe(Pipe::open(path, interrupts)?));
         }
         if let Some(stream) = StandardStream::named(path) {
-            return at(Body::Device(stream.open()?));
+            return at(Body::Device(Device { file: stream.open()?, interrupts }));
         }
         if is_special(path) {
-            return at(Body::Device(OpenOptions::new().write(true).open(path)?));
+            let file = OpenOptions::new().write(true).open(path)?;
+            return at(Body::Device(Device { file, interrupts }));
         }
         let path = destination(path)?;
         path.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
@@ -193,6 +198,27 @@ impl SafeFile {
         let file = pending.file_mut();
         file.set_len(len)?;
         file.seek(SeekFrom::Start(len)).map(drop)
+    }
+
+    /// Makes the file of these parts. If that fails it stays as it is.
+    ///
+    /// # Errors
+    /// For devices and pipes, which cannot be read again, and where there is no room for a second file.
+    pub fn arrange(&mut self, parts: &[Part<'_>]) -> io::Result<()> {
+        let Body::PendingFile(pending) = &mut self.body else { return Err(io::ErrorKind::Unsupported.into()) };
+        let mut arranged = PendingFile::create(folder(&self.path))?;
+        for part in parts {
+            match part {
+                Part::Text(text) => arranged.file_mut().write_all(text)?,
+                Part::Copy(range) => {
+                    let from = pending.file_mut();
+                    from.seek(SeekFrom::Start(range.start))?;
+                    io::copy(&mut from.take(range.end - range.start), arranged.file_mut())?;
+                }
+            }
+        }
+        *pending = arranged;
+        Ok(())
     }
 
     /// Moves the file to its path.
@@ -211,7 +237,7 @@ impl Write for SafeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.body {
             Body::PendingFile(pending) => pending.file_mut().write(bytes),
-            Body::Device(file) => file.write(bytes),
+            Body::Device(device) => device.write(bytes),
             Body::Pipe(pipe) => pipe.write(bytes),
         }
     }
@@ -290,6 +316,38 @@ fn replace<F>(file: NamedTempFile<F>, path: &Path) -> io::Result<()> {
     }
 }
 
+/// A device, or a standard stream, which may be a pipe, too. Other processes may have it as well, so it stays one that blocks.
+#[derive(Debug)]
+struct Device {
+    file: File,
+    interrupts: Interrupts,
+}
+
+impl Device {
+    /// Writes as much as is taken at once, when it is taken: a call that blocks would not see an interrupt.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        wait(&self.file, self.interrupts)?;
+        self.file.write(&bytes[..bytes.len().min(PIECE)])
+    }
+}
+
+/// Waits until data are accepted; after an interrupt no longer than [`LAST_WAIT`].
+fn wait(file: &File, interrupts: Interrupts) -> io::Result<()> {
+    let mut left = LAST_WAIT;
+    loop {
+        let limit = Timespec::try_from(READER_POLL).ok();
+        match poll(&mut [PollFd::new(file, PollFlags::OUT)], limit.as_ref()) {
+            Ok(0) if left.is_zero() => {
+                return Err(io::Error::other("the reader of this pipe takes nothing, and the run was interrupted"));
+            }
+            Ok(0) if interrupts.load(Ordering::Relaxed) > 0 => left = left.saturating_sub(READER_POLL),
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// A named pipe, or one that a shell has given a name.
 #[derive(Debug)]
 struct Pipe {
@@ -319,30 +377,13 @@ impl Pipe {
             }
         }
     }
-
-    /// Waits until the pipe accepts data; after an interrupt no longer than [`LAST_WAIT`].
-    fn wait(&self) -> io::Result<()> {
-        let mut left = LAST_WAIT;
-        loop {
-            let limit = Timespec::try_from(READER_POLL).ok();
-            match poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], limit.as_ref()) {
-                Ok(0) if left.is_zero() => {
-                    return Err(io::Error::other("the reader of this pipe takes nothing, and the run was interrupted"));
-                }
-                Ok(0) if self.interrupts.load(Ordering::Relaxed) > 0 => left = left.saturating_sub(READER_POLL),
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
 }
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.file.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait()?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(&self.file, self.interrupts)?,
                 done => return done,
             }
         }
@@ -498,6 +539,32 @@ mod tests {
         let stuck = file.write_all(&vec![0; 1 << 22]).unwrap_err();
         assert!(stuck.to_string().contains("takes nothing"), "{stuck}");
         drop(reader);
+    }
+
+    #[test]
+    fn a_standard_stream_that_nobody_reads_holds_an_interrupted_run_up_no_longer() {
+        static ONCE: AtomicUsize = AtomicUsize::new(0);
+        let full = |(reader, writer): (std::os::fd::OwnedFd, std::os::fd::OwnedFd)| {
+            let (told, ended) = std::sync::mpsc::channel();
+            ONCE.store(0, Ordering::Relaxed);
+            std::thread::spawn(move || {
+                let mut file = SafeFile {
+                    body: Body::Device(Device { file: writer.into(), interrupts: &ONCE }),
+                    path: PathBuf::from("/dev/stdout"),
+                };
+                told.send(file.write_all(&vec![0; 1 << 22]))
+            });
+            assert!(ended.recv_timeout(Duration::from_millis(200)).is_err(), "a reader may still come");
+            ONCE.store(1, Ordering::Relaxed);
+            let stuck = ended.recv_timeout(Duration::from_secs(20)).unwrap().unwrap_err();
+            drop(reader);
+            stuck.to_string()
+        };
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(full((reader.into(), writer.into())).contains("takes nothing"));
+        // Some programs give those that they start sockets.
+        let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(full((reader.into(), writer.into())).contains("takes nothing"));
     }
 
     #[test]

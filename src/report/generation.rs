@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::number::{percent, significant, whole_us};
+use crate::number::{self, percent, significant, whole_us};
 use crate::result::Unit;
 use crate::result::figures::{Figure, FigureAt, Group, rows};
 use crate::result::summary::{ClientSummary, Distribution, Generated, LevelSummary};
@@ -23,7 +23,8 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     let Some(generated) = &client.generated else { return text };
     if generated.with_tokens() > 0 {
         let rate = significant(client.token_throughput());
-        let _ = write!(text, "    Output token throughput: {rate} tokens/sec ({} tokens", generated.tokens);
+        let tokens = number::counted(generated.tokens, "token");
+        let _ = write!(text, "    Output token throughput: {rate} tokens/sec ({tokens}");
         text += &counted(generated);
     }
     if let Some(rate) = generated.tokens_per_user() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::number::{msec, significant};
+use crate::number::{counted, msec, significant};
 use crate::terms::{GapDistribution, LoadMode, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput};
 
 /// What it is, in a few words.
@@ -59,7 +59,7 @@ pub fn settings(mode: &LoadMode, limit: Option<Duration>) -> String {
             text += &gaps(*distribution);
         }
         LoadMode::Sweep { points, distribution, .. } => {
-            let _ = writeln!(text, "  Sweep to saturation, then {points} rates");
+            let _ = writeln!(text, "  Sweep to saturation, then {}", counted(u64::from(*points), "rate"));
             text += &gaps(*distribution);
         }
         LoadMode::Intervals(file) => {
@@ -81,8 +81,11 @@ pub fn settings(mode: &LoadMode, limit: Option<Duration>) -> String {
         LoadMode::Periodic(periodic) => {
             let _ = writeln!(
                 text,
-                "  Concurrency: {}, {} more every {} responses, {} in all",
-                periodic.start, periodic.step, periodic.request_period, periodic.end
+                "  Concurrency: {}, {} more every {}, {} in all",
+                periodic.start,
+                periodic.step,
+                counted(u64::from(periodic.request_period), "response"),
+                periodic.end
             );
         }
         LoadMode::Concurrency(_) => {}
@@ -109,7 +112,7 @@ pub fn stage(stage: &Stage) -> String {
     };
     match stage.length {
         StageLength::Time(time) => format!("{load} for {} s", significant(time.as_secs_f64())),
-        StageLength::Requests(requests) => format!("{load} for {requests} requests"),
+        StageLength::Requests(requests) => format!("{load} for {}", counted(requests, "request")),
         StageLength::Sessions(_) | StageLength::Recorded => load,
     }
 }

@@ -112,7 +112,15 @@ fn has_several_batch_sizes<'a>(setup: &Setup, levels: impl IntoIterator<Item = &
 
 /// A level's name in messages.
 pub fn level_name(load: LevelLoad) -> String {
+    if is_burst(load) {
+        return "a single burst".to_owned();
+    }
     format!("{} {}", load_name(load).to_lowercase(), load_value(load))
+}
+
+/// Whether all requests of a schedule are due at one moment, so that they have no rate.
+fn is_burst(load: LevelLoad) -> bool {
+    matches!(load, LevelLoad::Schedule(rate) if rate <= 0.0)
 }
 
 /// The same, with what tells it apart from others of this load: `concurrency 4, batch size 2`.

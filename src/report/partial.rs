@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,15 @@ use parking_lot::Mutex;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::error::Error;
+
+/// A part of a file that is made of another one.
+#[derive(Clone, Debug)]
+pub enum Part<'a> {
+    /// This text.
+    Text(&'a [u8]),
+    /// These bytes of the other.
+    Copy(Range<u64>),
+}
 
 /// Those of this process.
 pub(super) static PARTIAL: Partial = Partial::new();

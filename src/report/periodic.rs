@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Table;
+use crate::number::counted;
 use crate::record::{LoadReport, PeriodicBatch};
 use crate::result::PeriodicResult;
 use crate::result::outcome::Outcome;
@@ -70,7 +71,7 @@ pub fn ending(result: &PeriodicResult) -> [String; 2] {
     };
     let verdict = match result.outcome {
         Outcome::Failed if completed + failed == 0 => "invalid: no request succeeded".to_owned(),
-        Outcome::Failed => format!("invalid: {failed} of {sent} requests failed"),
+        Outcome::Failed => format!("invalid: {failed} of {} failed", counted(sent, "request")),
         Outcome::Interrupted => "invalid: interrupted".to_owned(),
         other => other.to_string(),
     };
@@ -79,7 +80,7 @@ pub fn ending(result: &PeriodicResult) -> [String; 2] {
 
 /// Why requests failed, a line for each reason.
 pub fn failures(result: &PeriodicResult) -> impl Iterator<Item = String> {
-    result.errors.iter().map(|(error, count)| format!("{count} requests failed: {error}"))
+    result.errors.iter().map(|(error, count)| format!("{} failed: {error}", counted(*count, "request")))
 }
 
 /// A row per batch, times in whole microseconds.

@@ -9,7 +9,7 @@ use rustix::termios::tcgetwinsize;
 
 use crate::result::summary::LevelLoad;
 use crate::stdio::{self, Drawing, Stream};
-use crate::{level_name, load_value};
+use crate::{is_burst, level_name, load_value};
 
 /// Maximum redraws a second.
 pub const REDRAWN: u8 = 5;
@@ -78,6 +78,7 @@ fn brief_name(load: LevelLoad) -> String {
         LevelLoad::Concurrency(_) => format!("conc. {}", load_value(load)),
         LevelLoad::Streams(1) => "1 stream".to_owned(),
         LevelLoad::Streams(_) => format!("{} streams", load_value(load)),
+        _ if is_burst(load) => "burst".to_owned(),
         LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => format!("{}/s", load_value(load)),
     }
 }

@@ -145,9 +145,56 @@ pub fn write_junit(path: &Path, interrupts: Interrupts, result: &RunResult) -> R
 }
 
 fn write_xml(path: &Path, interrupts: Interrupts, result: &RunResult) -> io::Result<()> {
+    put(path, interrupts, &junit(result)?)
+}
+
+fn put(path: &Path, interrupts: Interrupts, xml: &[u8]) -> io::Result<()> {
     let mut file = SafeFile::create(path, interrupts)?;
-    file.write_all(&junit(result)?)?;
+    file.write_all(xml)?;
     file.finish()
+}
+
+/// A run that failed before there was anything to judge.
+pub struct Unjudged<'a> {
+    /// The model, as far as it is named.
+    pub model: &'a str,
+    /// What was required.
+    pub requirements: &'a [String],
+    /// Why it failed.
+    pub why: &'a str,
+}
+
+/// Writes a test case for each requirement that is in error.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_unjudged(path: &Path, interrupts: Interrupts, run: &Unjudged<'_>) -> Result<()> {
+    let written = errors(run).and_then(|xml| put(path, interrupts, &xml));
+    written.map_err(|error| unwritten(format_args!("--junit {}", path.display()), &error))
+}
+
+fn errors(run: &Unjudged<'_>) -> io::Result<Vec<u8>> {
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    let (name, why, count) = (plain(run.model), plain(run.why), run.requirements.len().to_string());
+    let counts = [("tests", &*count), ("failures", "0"), ("errors", &*count), ("skipped", "0"), ("time", "0.000")];
+    let suite = BytesStart::new("testsuite").with_attributes(std::iter::once(("name", &*name)).chain(counts));
+    writer.write_event(Event::Start(suite))?;
+    let class = format!("{name} no level");
+    for requirement in run.requirements {
+        let text = plain(requirement);
+        let case = [("name", &*text), ("classname", &*class), ("time", "0.000")];
+        writer.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
+        let error = BytesStart::new("error").with_attributes([("message", &*why), ("type", "not measured")]);
+        writer.write_event(Event::Start(error))?;
+        writer.write_event(Event::Text(BytesText::new(&why)))?;
+        writer.write_event(Event::End(BytesEnd::new("error")))?;
+        writer.write_event(Event::End(BytesEnd::new("testcase")))?;
+    }
+    writer.write_event(Event::End(BytesEnd::new("testsuite")))?;
+    let mut bytes = writer.into_inner();
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
 fn junit(result: &RunResult) -> io::Result<Vec<u8>> {

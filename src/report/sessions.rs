@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::number::significant;
+use crate::number::{counted, significant};
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
 use crate::times::{Column, Times};
@@ -38,7 +38,7 @@ pub fn entries_title(setup: &Setup) -> &'static str {
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
     let Some(sessions) = &client.sessions else { return String::new() };
     let turns = significant(sessions.turns_each());
-    let mut text = format!("    Sessions: {} ({} turns, {turns} each", sessions.count(), sessions.turns);
+    let mut text = format!("    Sessions: {} ({}, {turns} each", sessions.count(), counted(sessions.turns, "turn"));
     if sessions.broken > 0 {
         let _ = write!(text, "; {} with a turn that failed", sessions.broken);
     }

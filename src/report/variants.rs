@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use crate::level_name;
 use crate::lines::wrapped;
-use crate::number::{binary, plain, significant};
+use crate::number::{binary, counted, plain, significant};
 use crate::result::compare::Direction;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, ErrorsChange, FigureChange, VariantsResult};
@@ -29,12 +29,12 @@ const WAY: usize = 11;
 
 /// `1 round`, `6 rounds`.
 fn rounds_of(count: usize) -> String {
-    if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
+    counted(count as u64, "round")
 }
 
 /// What is compared, and how; ends with an empty line.
 pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
-    let length = plan.request_count.map_or_else(|| plan.window.to_string(), |count| format!("{count} requests"));
+    let length = plan.request_count.map_or_else(|| plan.window.to_string(), |count| counted(count, "request"));
     let order = match result.rounds.order {
         Order::Abba => "there and back",
         Order::Random => "in an order that is drawn",
@@ -235,7 +235,7 @@ pub fn remarks(result: &VariantsResult, cell: &Cell) -> Vec<String> {
     for number in 0..result.variants.len() {
         let (name, failed) = (name(result, number), cell.failures(number).hits);
         if failed > 0 {
-            all.push(format!("{name}: {failed} requests failed"));
+            all.push(format!("{name}: {} failed", counted(failed, "request")));
         }
         let units = cell.rounds.iter().filter_map(|round| Some((round, round.units[number].as_ref()?)));
         let broken: Vec<_> = units.clone().filter_map(|(round, unit)| Some((round, unit.problem.as_ref()?))).collect();

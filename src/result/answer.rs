@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::checked::{Judgement, STILL_UNDER_WAY};
 use crate::figures::FigureAt;
-use crate::number::{binary, plain, significant};
+use crate::number::{binary, counted, plain, significant};
 use crate::stats::{Bounds, Interval};
 use crate::summary::{LevelLoad, MissingStarts};
-use crate::tune::{CandidateResult, CandidateStatus};
+use crate::tune::CandidateStatus;
 use crate::unit::between;
 use crate::{Checked, Distinction, RunResult, Setup, TuneResult, Unit};
 
@@ -279,16 +279,17 @@ impl RunResult {
 }
 
 impl TuneResult {
-    /// The settings of the configuration to take, as far as they differ from yours; none if yours stays.
+    /// The settings of the best configuration, as far as they differ from yours, with what to do with them; none if yours stays.
     fn recommended(&self) -> Option<String> {
-        let is_winner = |candidate: &&CandidateResult| candidate.status == CandidateStatus::Winner;
-        let winner = self.candidates.iter().find(is_winner).filter(|winner| winner.number > 0)?;
-        let yours = self.candidates.iter().find(|candidate| candidate.number == 0);
+        let has = |status| self.candidates.iter().find(move |candidate| candidate.status == status);
+        let ahead = || has(CandidateStatus::Ahead).filter(|ahead| self.verdict.winner == Some(ahead.number));
+        let best = has(CandidateStatus::Winner).map(|winner| ("Take", winner));
+        let (advice, winner) = best.or_else(|| ahead().map(|ahead| ("Ahead is", ahead)))?;
+        let yours = self.candidates.iter().find(|candidate| candidate.number == 0).map(|yours| &yours.values);
         let values = self.settings.iter().zip(&winner.values).enumerate();
-        let changed =
-            values.filter(|(index, (_, value))| yours.and_then(|yours| yours.values.get(*index)) != Some(value));
+        let changed = values.filter(|(index, (_, value))| yours.and_then(|yours| yours.get(*index)) != Some(*value));
         let all: Vec<String> = changed.map(|(_, (name, value))| format!("{name} {value}")).collect();
-        (!all.is_empty()).then(|| all.join(", "))
+        (!all.is_empty()).then(|| format!("{advice} {}", all.join(", ")))
     }
 
     /// The answer to a search.
@@ -296,7 +297,7 @@ impl TuneResult {
         let bottleneck = self.why.first().map(|why| format!("; {}", why.trim_end_matches('.'))).unwrap_or_default();
         let sentence = self.verdict.sentence.trim_end_matches('.');
         let words = match self.recommended() {
-            Some(settings) => format!("Take {settings}: {}{bottleneck}", lower_first(sentence)),
+            Some(settings) => format!("{settings}: {}{bottleneck}", lower_first(sentence)),
             None => format!("{sentence}{bottleneck}"),
         };
         let gain = self.verdict.gain.map(|value| ReportedFigure {
@@ -379,10 +380,11 @@ fn at(load: LevelLoad, distinction: Distinction) -> String {
     let Distinction { batch_size, repetition, input_bytes } = distinction;
     let load = match load {
         LevelLoad::Concurrency(concurrency) => format!("concurrency {concurrency}"),
-        LevelLoad::Streams(1) => "1 stream".to_owned(),
-        LevelLoad::Streams(streams) => format!("{streams} streams"),
+        LevelLoad::Streams(streams) => counted(streams.into(), "stream"),
         // Loads that were asked for may differ in their sixth digit.
         LevelLoad::RequestRate(rate) if rate < 1e6 => format!("{} requests/s", significant(rate)),
+        // All requests of a schedule are due at one moment.
+        LevelLoad::Schedule(rate) if rate <= 0.0 => "a single burst".to_owned(),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{} requests/s", plain(rate)),
     };
     let batch = batch_size.map(|size| format!("batch size {size}"));

@@ -109,7 +109,8 @@ impl fmt::Display for Disturbance {
                     } else {
                         write!(f, "other processes used {percent}% of the processors while our threads waited")?;
                     }
-                    write!(f, " ({} involuntary context switches)", self.switches)?;
+                    let ending = if self.switches == 1 { "" } else { "es" };
+                    write!(f, " ({} involuntary context switch{ending})", self.switches)?;
                 }
                 Cause::Throttled => write!(f, "a control group's quota throttled us {percent}% of the time")?,
                 Cause::Slowed => write!(f, "the processors ran {percent}% slower than before")?,

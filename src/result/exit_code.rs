@@ -1,8 +1,9 @@
 //! The exit code of a result.
 
+use crate::checked::Judgement;
 use crate::exit::{self, Codes};
 use crate::outcome::{Outcome, fails_too_often_alone, is_comparable};
-use crate::summary::{Ending, LevelSummary};
+use crate::summary::{Ending, LevelLoad, LevelSummary};
 use crate::sweep::RESOLUTION;
 use crate::terms::LoadMode;
 use crate::variants::Cell;
@@ -32,9 +33,9 @@ impl RunResult {
             exit::OK => self.code_of_gate(),
             // A gate has its answer wherever figures could be judged, however well others of that level are known.
             exit::UNSTABLE | exit::INVALID if codes == Codes::Own && self.is_judged() => self.code_of_gate(),
-            // How many requests failed is a figure, too: what it misses is missed.
-            exit::NO_VALID_REQUESTS if codes == Codes::Own && self.is_judged() && self.code_of_gate() != exit::OK => {
-                self.code_of_gate()
+            // How many requests failed is a figure, too.
+            exit::NO_VALID_REQUESTS if codes == Codes::Own && self.is_judged() && self.misses_a_figure() => {
+                exit::REQUIREMENT
             }
             code => code,
         }
@@ -69,6 +70,11 @@ impl RunResult {
         }
     }
 
+    /// Whether a figure is known to miss a requirement.
+    fn misses_a_figure(&self) -> bool {
+        self.requirements.iter().any(|checked| checked.value.is_some() && checked.outcome == Judgement::Failed)
+    }
+
     /// Whether there are requirements, and all levels could be judged.
     fn is_judged(&self) -> bool {
         let levels = &self.levels[..self.levels_that_count()];
@@ -101,19 +107,29 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
         Codes::Own => outcomes.contains(&Outcome::Unstable),
         Codes::PerfAnalyzers => is_unstable_upstream(mode, binary, levels),
     };
+    // A range goes on past a lone request that waits for a batch.
+    let goes_on = codes == Codes::Own && mode.is_range() && is_lone_before_valid(levels);
     if outcomes.contains(&Outcome::Failed) {
         of_failure(codes, levels)
     } else if codes == Codes::Own && measured_nothing(levels) {
         exit::INTERRUPTED
     } else if is_unstable {
         exit::UNSTABLE
-    } else if outcomes.first() == Some(&Outcome::OverThreshold) {
+    } else if outcomes.first() == Some(&Outcome::OverThreshold) && !goes_on {
         exit::OVER_THRESHOLD
     } else if outcomes.iter().any(|outcome| is_invalid(*outcome)) {
         exit::INVALID
     } else {
         exit::OK
     }
+}
+
+/// Whether the first level is a lone request, and a later one with the same batch is valid.
+fn is_lone_before_valid(levels: &[LevelSummary]) -> bool {
+    let [first, later @ ..] = levels else { return false };
+    let is_alike = |level: &LevelSummary| level.client.batch_size == first.client.batch_size;
+    first.load == LevelLoad::Concurrency(1)
+        && later.iter().any(|level| is_alike(level) && Outcome::new(level) == Outcome::Valid)
 }
 
 /// perf_analyzer has a code of its own for windows without an answer alone; a failed request ends it like any other error.
@@ -152,7 +168,7 @@ mod tests {
     use super::*;
     use crate::reasons::{InvalidReason, Verdict};
     use crate::setup::sample as plans;
-    use crate::summary::{Disturbances, LevelLoad, MissingStarts, sample};
+    use crate::summary::{Disturbances, MissingStarts, sample};
     use crate::terms::{GapDistribution, Range, Spacing};
 
     fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {
@@ -247,6 +263,10 @@ mod tests {
         assert_eq!([code(&[empty]), code(&[cancelled])], [exit::INTERRUPTED; 2]);
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
         assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
+        let range = LoadMode::Concurrency(Range::with_step(1, Some(4), 1));
+        let goes_on = [level(Ending::OverThreshold, &[]), level(Ending::Stable, &[])];
+        let of_range = [Codes::Own, Codes::PerfAnalyzers].map(|codes| of_levels(&range, false, codes, &goes_on));
+        assert_eq!(of_range, [exit::OK, exit::OVER_THRESHOLD], "a lone request waits for a batch");
         assert_eq!(code(&[]), exit::OK);
         let overloaded =
             [level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0), InvalidReason::Unstable(None)])];

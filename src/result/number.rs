@@ -90,6 +90,12 @@ pub fn bandwidth(bytes: f64) -> String {
     format!("{} {unit}", plain(value))
 }
 
+/// A count and what it counts, which takes an s: `1 round`, `6 rounds`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
 /// `64 B`, `64 KiB`, `4 MiB`, if it is exactly that.
 pub fn binary(bytes: u64) -> String {
     match bytes {
@@ -124,5 +130,6 @@ mod tests {
         let bandwidths = [0.0, 12_345.0, 999.6e6, 18.7e9, 2e13].map(bandwidth);
         assert_eq!(bandwidths, ["0 B/s", "12.3 kB/s", "1 GB/s", "18.7 GB/s", "20000 GB/s"]);
         assert_eq!([950.0, 12_000.0, 2.5e6].map(rate), ["950", "12k", "2.5M"]);
+        assert_eq!([0, 1, 6].map(|count| counted(count, "round")), ["0 rounds", "1 round", "6 rounds"]);
     }
 }

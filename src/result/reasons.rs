@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::{self, Setting};
 use crate::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::number::counted;
 use crate::terms::{MeasurementPlan, Precision, Statistic};
 
 /// Whether a level's figures are valid.
@@ -158,8 +159,9 @@ impl fmt::Display for InvalidReason {
         match *self {
             Self::Nothing => f.write_str("no request succeeded"),
             Self::NoneEnded => f.write_str("no request ended while it was measured"),
+            Self::AllCancelled(1) => f.write_str("the only request was cancelled before it was answered"),
             Self::AllCancelled(all) => write!(f, "all of {all} requests were cancelled before they were answered"),
-            Self::Errors(failed, all) => write!(f, "{failed} of {all} requests failed"),
+            Self::Errors(failed, all) => write!(f, "{failed} of {} failed", counted(all, "request")),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RateNotReached(wanted, reached) => {
                 write!(f, "sent {reached:.1} requests a second instead of {wanted:.1}")
@@ -168,7 +170,8 @@ impl fmt::Display for InvalidReason {
                 write!(f, "the server completed {completed:.1} of {sent:.1} requests a second")
             }
             Self::HeldBack(count) => {
-                write!(f, "{count} requests waited because of --max-outstanding or --serial-sequences")
+                let requests = if count == 1 { "of the requests" } else { "requests" };
+                write!(f, "{count} {requests} waited because of --max-outstanding or --serial-sequences")
             }
             Self::IssuersLate(share) => write!(
                 f,
@@ -195,7 +198,8 @@ impl fmt::Display for InvalidReason {
                 write!(f, "not known: {precision}, only to within {:.1}%", share * 100.0)
             }
             Self::TooFewSamples(percentile, count, needed) => {
-                write!(f, "p{percentile} needs {needed} samples, there are {count}")
+                let verb = if count == 1 { "is" } else { "are" };
+                write!(f, "p{percentile} needs {needed} samples, there {verb} {count}")
             }
             Self::StoodStill(seconds) => write!(
                 f,
@@ -209,5 +213,39 @@ impl fmt::Display for InvalidReason {
                 write!(f, "rate times latency is {:+.1}% off the requests under way", gap * 100.0)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disturbance::{Cause, Disturbance};
+
+    #[test]
+    fn one_is_told_as_one() {
+        let texts = [
+            InvalidReason::AllCancelled(1),
+            InvalidReason::Errors(1, 1),
+            InvalidReason::HeldBack(1),
+            InvalidReason::TooFewSamples(99.0, 1, 662),
+            InvalidReason::HeldBack(2),
+        ]
+        .map(|reason| reason.to_string());
+        assert_eq!(
+            texts,
+            [
+                "the only request was cancelled before it was answered",
+                "1 of 1 request failed",
+                "1 of the requests waited because of --max-outstanding or --serial-sequences",
+                "p99 needs 662 samples, there is 1",
+                "2 requests waited because of --max-outstanding or --serial-sequences",
+            ]
+        );
+        let waited = |switches| {
+            let shares = Cause::ALL.map(|cause| matches!(cause, Cause::Waiting).then_some(0.5));
+            Disturbance::judged(shares, switches).unwrap().to_string()
+        };
+        assert!(waited(1).ends_with("(1 involuntary context switch)"), "{}", waited(1));
+        assert!(waited(2).ends_with("(2 involuntary context switches)"), "{}", waited(2));
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 use crate::backend::{Oddities, Oddity, OddityKind};
+use crate::number::counted;
 use crate::record::Generated;
 use crate::terms::Statistic;
 
@@ -83,8 +84,8 @@ impl Remark {
                 RemarkKind::StrayResponses,
                 None,
                 format!(
-                    "{count} responses came for requests that were over: a second answer to one request, or one after the \
-                     final response"
+                    "{} came for requests that were over: a second answer to one request, or one after the final response",
+                    counted(count, "response")
                 ),
             ),
         };
@@ -107,25 +108,36 @@ impl Remark {
             return None;
         }
         let text = format!(
-            "the server's response cache answered {hits} of {lookups} requests for model '{model}': the times are the \
-             cache's, and not the model's; only data that it has not seen reach the model (--input-data)"
+            "the server's response cache answered {hits} of {} for model '{model}': the times are the cache's, and not \
+             the model's; only data that it has not seen reach the model (--input-data)",
+            counted(lookups, "request")
         );
         Some(Self { kind: RemarkKind::CacheHits, count: hits, total: Some(lookups), text })
     }
 
     fn of_bodies(count: u64) -> Self {
+        let none = if count == 1 {
+            "the only answer is no stream".to_owned()
+        } else {
+            format!("none of {count} answers is a stream")
+        };
         let text = format!(
-            "none of {count} answers is a stream, although --streaming asked for them: nothing is known of the times to \
-             the first token and between tokens"
+            "{none}, although --streaming asked for them: nothing is known of the times to the first token and between \
+             tokens"
         );
         Self { kind: RemarkKind::NoStreams, count, total: Some(count), text }
     }
 
     fn of_empty(empty: u64) -> Self {
-        let text = format!(
-            "all {empty} answers are successes without any content: their times are not those of generated text; look at \
-             one, and at the endpoint and the model's name"
-        );
+        let all = match empty {
+            1 => {
+                "the only answer is a success without any content: its times are not those of generated text".to_owned()
+            }
+            _ => format!(
+                "all {empty} answers are successes without any content: their times are not those of generated text"
+            ),
+        };
+        let text = format!("{all}; look at one, and at the endpoint and the model's name");
         Self { kind: RemarkKind::EmptyAnswers, count: empty, total: Some(empty), text }
     }
 
@@ -171,6 +183,19 @@ mod tests {
         let told = |hits, lookups| Remark::of_cache("m", hits, lookups).map(|remark| (remark.count, remark.total));
         assert_eq!(told(90, 100), Some((90, Some(100))));
         assert_eq!([told(89, 100), told(0, 0), told(0, 100)], [None; 3]);
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        assert!(Remark::of_cache("m", 1, 1).unwrap().text.contains("answered 1 of 1 request for model 'm'"));
+        let answers = |empty, unstreamed| {
+            let mut generated = Generated::empty();
+            (generated.empty, generated.unstreamed) = (empty, unstreamed);
+            Remark::of_answers(Some(&generated), empty.max(unstreamed)).unwrap().text
+        };
+        assert!(answers(1, 0).starts_with("the only answer is a success without any content: its times"));
+        assert!(answers(2, 0).starts_with("all 2 answers are successes without any content: their times"));
+        assert!(answers(0, 1).starts_with("the only answer is no stream, although --streaming asked for them"));
     }
 
     #[test]

@@ -362,6 +362,9 @@ pub struct StatisticEstimate {
     pub bounds: Bounds,
 }
 
+/// The ends of the interval of a throughput are no farther apart than that, as a factor, where it is known.
+const FARTHEST_APART: f64 = 100.0;
+
 impl StatisticEstimate {
     /// The interval of `statistic` among `all`; none if it is not among them, or not known.
     pub fn find(all: &[Self], statistic: Statistic) -> Option<Interval> {
@@ -373,8 +376,11 @@ impl StatisticEstimate {
         all.iter().find(|entry| entry.statistic == statistic).map_or_else(Bounds::default, |entry| entry.bounds)
     }
 
-    /// That of a figure whose interval is known, or is not: its ends are its bounds.
+    /// That of a figure whose interval is known, or is not: its ends are its bounds. A throughput whose ends are far apart is not:
+    /// a level of a moment has stretches without any request.
     pub fn new(statistic: Statistic, interval: Option<Interval>) -> Self {
+        let is_known = |interval: &Interval| interval.low <= 0.0 || interval.high <= FARTHEST_APART * interval.low;
+        let interval = interval.filter(|interval| statistic != Statistic::Throughput || is_known(interval));
         Self { statistic, interval, bounds: interval.into() }
     }
 }

@@ -140,11 +140,12 @@ pub struct FigureChange {
     /// Which one.
     #[serde(rename = "of")]
     pub figure: Figure,
-    /// Geometric mean of the reference: rates a second, times in nanoseconds.
+    /// The reference: rates a second, times in nanoseconds. A geometric mean, or a median where rounds went on until there was an
+    /// answer.
     pub reference: f64,
     /// The same of the variant.
     pub value: f64,
-    /// Geometric mean of the rounds' ratios, variant by reference.
+    /// The same of the rounds' ratios, variant by reference.
     pub ratio: f64,
     /// The 95 % confidence interval of the ratio.
     pub interval: Option<Interval>,
@@ -226,9 +227,10 @@ impl Cell {
         self.rounds.iter().filter_map(move |round| round.counted(variant))
     }
 
-    /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
+    /// A variant's own figure: its geometric mean over the rounds, or its median where they go on. `None` if a round lacks it that
+    /// has to have it.
     pub fn value(&self, variant: usize, figure: Figure, reading: Reading) -> Option<f64> {
-        self.values(variant, figure).complete(reading)?.middle()
+        self.values(variant, figure).complete(reading)?.middle(reading)
     }
 
     /// The same, and its bounds.
@@ -298,7 +300,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<
     let (paired, margin) = (cell.ratio(variant, key, reading)?, reading.margin);
     let middle = |side: fn((f64, f64)) -> f64| {
         let all = cell.by_start(|round| Some(logs(round, variant, key)?.map(side)));
-        all.middle().unwrap_or(f64::NAN)
+        all.middle(reading).unwrap_or(f64::NAN)
     };
     let verdict = verdict(key, &paired, margin);
     Some(FigureChange {

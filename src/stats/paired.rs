@@ -6,7 +6,7 @@
 //! "Rigorous Benchmarking in Reasonable Time", 2013, with two levels).
 
 use crate::seed::hash;
-use crate::{Bounds, Interval, Sequence, student_t_quantile};
+use crate::{Interval, Sequence, student_t_quantile};
 
 /// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
@@ -26,7 +26,7 @@ const MAX_PAIRS: usize = 100_000;
 pub struct Paired {
     /// Units that the interval rests on: rounds, or starts where there are several.
     pub units: usize,
-    /// The ratio: the geometric mean over the units.
+    /// The ratio: the geometric mean over the units; where rounds went on until there was an answer, the median.
     pub ratio: f64,
     /// Where the true one lies, with 95 % confidence; none with a single unit.
     pub interval: Option<Interval>,
@@ -73,13 +73,12 @@ impl Paired {
     /// values of each start, each of one or more neighbouring rounds; several starts are heard one by one, and most of them count.
     pub fn sequential(starts: &[Vec<f64>], independent: &[Vec<f64>]) -> Option<Self> {
         let of_fixed = Self::new(starts, 0)?;
-        let Bounds { low, high } = Sequence::bounds_of_most(independent);
+        let bounds = Sequence::bounds_of_most(independent);
+        let ratio = Sequence::middle_of_most(starts, bounds).exp();
         let mut ps: Vec<f64> = independent.iter().map(|values| Sequence::new(values).p(0.0)).collect();
         ps.sort_by(f64::total_cmp);
-        // Values that change for good may rule out every place.
-        let interval =
-            low.zip(high).map(|(low, high)| Interval { low: low.min(high).exp(), high: low.max(high).exp() });
-        Some(Self { interval, p: ps.get(ps.len() / 2).copied().unwrap_or(1.0), ..of_fixed })
+        let interval = bounds.low.zip(bounds.high).map(|(low, high)| Interval { low: low.exp(), high: high.exp() });
+        Some(Self { ratio, interval, p: ps.get(ps.len() / 2).copied().unwrap_or(1.0), ..of_fixed })
     }
 
     /// How many units would decide whether the change is beyond `margin`, with a probability of 80 %, if the ratio and

@@ -82,7 +82,21 @@ impl Sequence {
 
     /// Between which values the middle lies that most of several starts have, each of which is heard by itself.
     pub fn bounds_of_most(starts: &[Vec<f64>]) -> Bounds {
-        Bounds::of_most(&starts.iter().map(|values| Self::new(values).bounds()).collect::<Vec<_>>())
+        let bounds = Bounds::of_most(&starts.iter().map(|values| Self::new(values).bounds()).collect::<Vec<_>>());
+        match bounds {
+            // Values that change for good may rule out every place.
+            Bounds { low: Some(low), high: Some(high) } if low > high => Bounds { low: Some(high), high: Some(low) },
+            bounds => bounds,
+        }
+    }
+
+    /// The middle that these bounds are of: the median of each start's, and of several starts that of theirs. Bounds hold at
+    /// every look, so of values that drift it may leave them: then it is their nearer end. There must be a value.
+    pub fn middle_of_most(starts: &[Vec<f64>], bounds: Bounds) -> f64 {
+        let middles = starts.iter().filter(|values| !values.is_empty()).map(|values| median(values.clone()));
+        let middle = median(middles.collect());
+        let at_least = bounds.low.map_or(middle, |low| middle.max(low));
+        bounds.high.map_or(at_least, |high| at_least.min(high))
     }
 
     /// Adds the next value.
@@ -225,6 +239,27 @@ mod tests {
         let interval = six.interval().unwrap();
         assert!(interval.low < 0.1 && interval.low > 0.0 && interval.high > 0.1 && interval.high < 0.2, "{interval:?}");
         assert!(six.p(0.0) < 0.05 && six.p(0.1) > 0.5 && Sequence::default().p(0.0) == 1.0);
+    }
+
+    #[test]
+    fn the_middle_is_within_the_bounds_whatever_the_values_do() {
+        let of = |starts: &[Vec<f64>]| {
+            let bounds = Sequence::bounds_of_most(starts);
+            (Sequence::middle_of_most(starts, bounds), bounds)
+        };
+        let stalled: Vec<f64> =
+            (0..20).map(|number| if number % 5 == 0 { 3.0 } else { 0.001 * f64::from(number) }).collect();
+        let (middle, bounds) = of(&[stalled]);
+        assert!(
+            middle < 0.02 && bounds.low.unwrap() <= middle && middle <= bounds.high.unwrap(),
+            "{middle} {bounds:?}"
+        );
+        // A machine that gets slower for good.
+        let moved: Vec<f64> = (0..60).map(|number| if number < 20 { 0.0 } else { 0.5 }).collect();
+        let (middle, bounds) = of(&[moved]);
+        let (low, high) = (bounds.low.unwrap(), bounds.high.unwrap());
+        assert!(low <= high && (low..=high).contains(&middle), "{middle} {bounds:?}");
+        assert_eq!(of(&[vec![1.0, 2.0, 9.0], vec![], vec![4.0]]).0, 3.0, "each start counts once");
     }
 
     #[test]

@@ -389,3 +389,56 @@ fn a_level_that_is_not_known_well_enough_leaves_the_answer_to_the_gate() {
     let plain = LevelSummary { ending: Ending::Unstable, verdict: Verdict::Invalid(vec![imprecise]), ..level(1, 0.1) };
     assert_eq!(judged(&GatePlan::default(), &[plain], None).exit_code(Codes::Own), exit::UNSTABLE);
 }
+
+#[test]
+fn a_level_that_fails_too_often_tells_how_often() {
+    let mut failing = level(1, 0.1);
+    (failing.client.failed, failing.ending) = (300, Ending::Failed);
+    failing.verdict = Verdict::Invalid(vec![InvalidReason::Errors(300, 1_300)]);
+    let result = |requirement| {
+        let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
+        let result = judged(&plan, std::slice::from_ref(&failing), None);
+        (result.requirements[0].value, result.requirements[0].outcome, result.exit_code(Codes::Own))
+    };
+    let errors = |share| require(Figure::Errors, Relation::Below, Bound::Value(share));
+    let found = Some(300.0 / 1_300.0);
+    assert_eq!(result(errors(0.05)), (found, Judgement::Failed, exit::REQUIREMENT));
+    // It has failed by the level's own rule.
+    assert_eq!(result(errors(0.5)), (found, Judgement::Passed, exit::NO_VALID_REQUESTS));
+    let latency = require(P99, Relation::Below, Bound::Value(1e9));
+    assert_eq!(result(latency), (None, Judgement::Failed, exit::NO_VALID_REQUESTS));
+}
+
+#[test]
+fn a_named_figure_is_held_against_that_of_the_baseline() {
+    let within = |key: &'static str, change| {
+        require(Figure::Named(FigureName { key, point: None }), Relation::Above, Bound::Change(change))
+    };
+    let held = |requirement: Requirement, ours: LevelSummary, theirs: LevelSummary| {
+        let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
+        let baseline = plans::result(&plans::setup(), &[theirs]);
+        let checked = judged(&plan, &[ours], Some(&baseline)).requirements.remove(0);
+        (checked.value.unwrap(), checked.bound.unwrap(), checked.unit, checked.outcome)
+    };
+    let good = |misses: u64| {
+        let mut level = level(1, 0.1);
+        (level.client.requests, level.client.good) = (20_000, Some(20_000 - misses));
+        level
+    };
+    let share = |misses, before| held(within("goodput_share", -0.05), good(misses), good(before));
+    assert_eq!(share(10_000, 4_000), (0.625, 0.95, Unit::Ratio, Judgement::Failed));
+    assert_eq!(share(4_000, 4_000), (1.0, 0.95, Unit::Ratio, Judgement::Passed));
+    // Nothing has no ratio.
+    assert_eq!(share(10_000, 20_000), (0.5, 0.0, Unit::Share, Judgement::Passed));
+    // A rate is taken as it is, or as starts differ in it.
+    let rate = |misses, before| held(within("goodput", -0.05), good(misses), good(before));
+    assert_eq!((rate(10_000, 4_000).3, rate(4_200, 4_000).3), (Judgement::Failed, Judgement::Passed));
+    let at_starts = |rates: [f64; 3]| {
+        let figure = AtStarts { key: "goodput".to_owned(), values: rates.to_vec(), cases: None, as_one: 1.0 };
+        LevelSummary { at_starts: vec![figure], ..good(0) }
+    };
+    let started = |ours, theirs| held(within("goodput", -0.05), at_starts(ours), at_starts(theirs)).3;
+    assert_eq!(started([80.0, 81.0, 79.0], [100.0, 101.0, 99.0]), Judgement::Failed);
+    assert_eq!(started([100.0, 101.0, 99.0], [100.0, 101.0, 99.0]), Judgement::Passed);
+    assert_eq!(started([60.0, 140.0, 100.0], [100.0, 101.0, 99.0]), Judgement::Undecided);
+}

@@ -173,6 +173,40 @@ fn a_figure_that_a_variant_does_not_have_is_missed_at_once_and_one_of_too_few_re
     assert_eq!((outcomes(&checked), rounds), (vec![Judgement::Undecided; 2], 45));
 }
 
+#[test]
+fn rounds_without_the_figure_are_counted_in_words() {
+    let plan = require("ttft_p99", Relation::Below, Bound::Value(200e6));
+    let lacking = |count: u64| {
+        let without = NamedValue { key: "ttft_p99".to_owned(), value: None, of: None, absent: false };
+        let (checked, _) = decided(&plan, |_, round| match round < count {
+            true => Turn { named: vec![without.clone()], requests: 100, ..Turn::default() },
+            false => with("ttft_p99", 100e6, round),
+        });
+        checked[0].note.clone()
+    };
+    assert_eq!(lacking(0), None);
+    assert_eq!(lacking(1).as_deref(), Some("1 round lacks it and does not count"));
+    assert_eq!(lacking(2).as_deref(), Some("2 rounds lack it and do not count"));
+}
+
+#[test]
+fn values_are_within_the_intervals_that_they_are_told_with() {
+    let mut stalled = run(World { rounds: 20, ..World { noise: 0.005, ..QUIET } }, 5);
+    for number in [3, 9, 15] {
+        stalled.rounds[number].units[1].as_mut().unwrap().values[0].value *= 30.0;
+    }
+    let below = Requirement { bound: Bound::Value(1e9), ..gate().requirements[0].clone() };
+    let plan = GatePlan { requirements: vec![below, gate().requirements[0].clone()], ..GatePlan::default() };
+    let result = of_two(stalled, Some(Duration::from_secs(60)));
+    let mut all = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
+    judge_variants(&mut all, &plan, false);
+    assert_eq!(all.requirements.len(), 3);
+    for checked in &all.requirements {
+        let interval = checked.interval.unwrap();
+        assert!((interval.low..=interval.high).contains(&checked.value.unwrap()), "{checked:?}");
+    }
+}
+
 /// A turn of a thousand requests of which so many fail, or miss the limits of `--goodput`.
 fn failing(count: u64) -> Turn {
     let share = NamedValue {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::number::percent;
+use crate::number::{counted, percent};
 use crate::result::batches::{ExecutedBatches, executed_batches};
 use crate::result::breakdown::{Breakdown, RequestStage, Slowest, Source};
 use crate::result::cost::{Cost, GroupCost, GroupKind};
@@ -33,10 +33,10 @@ pub fn text(level: &LevelSummary) -> String {
 /// What an inference costs, by group of threads.
 fn cost(cost: &Cost) -> String {
     let mut text = format!(
-        "  Cost per inference: server CPU {} usec, wake-ups {:.2} (of {} inferences)\n",
+        "  Cost per inference: server CPU {} usec, wake-ups {:.2} (of {})\n",
         usec(cost.server_cpu_ns),
         cost.server_wakeups,
-        cost.inferences
+        counted(cost.inferences, "inference")
     );
     let name = |group: &GroupCost| match group.kind {
         GroupKind::Server => format!("server: {}", shown(&group.name)),
@@ -94,7 +94,8 @@ fn source(breakdown: &Breakdown) -> String {
     if breakdown.source == Source::Statistics {
         return "averages of the server's statistics, no traces, usec".to_owned();
     }
-    let mut text = format!("{} traced requests, 1 in {}, usec", breakdown.traced, one_in(breakdown));
+    let requests = counted(breakdown.traced, "traced request");
+    let mut text = format!("{requests}, 1 in {}, usec", one_in(breakdown));
     for (count, reason) in
         [(breakdown.lost, "came too fast to be kept"), (breakdown.cut, "went through more models than are reported")]
     {
@@ -141,10 +142,9 @@ fn slowest(slowest: &Slowest) -> String {
     let named = parts.iter().filter(|(more, _)| *more >= MIN_PART * longer);
     let named: Vec<String> =
         named.map(|(more, stage)| format!("{} +{} ({})", shown(stage), usec(*more), percent(more / longer))).collect();
-    let requests = if slowest.requests == 1 { "request" } else { "requests" };
     format!(
-        "    Slowest 1% ({} {requests}): {} usec, {} more than the median ones\n      {}\n",
-        slowest.requests,
+        "    Slowest 1% ({}): {} usec, {} more than the median ones\n      {}\n",
+        counted(slowest.requests, "request"),
         usec(slowest.mean_ns),
         usec(longer),
         named.join(", ")
@@ -158,7 +158,7 @@ fn executed(batches: &ExecutedBatches<'_>) -> String {
     sizes.truncate(MAX_SIZES);
     sizes.sort_by_key(|size| size.0);
     let sizes: Vec<String> = sizes.iter().map(|(size, share, _)| format!("{size}: {}", percent(*share))).collect();
-    let further = if further > 0 { format!(", {further} further sizes") } else { String::new() };
+    let further = if further > 0 { format!(", {}", counted(further as u64, "further size")) } else { String::new() };
     let model = shown(batches.model);
     format!(
         "    Executed batch of {model}: average {:.2}; executions by size {}{further}\n",

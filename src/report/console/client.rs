@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
 use crate::console::{detail, mix};
-use crate::number::{percent, significant, whole_us};
+use crate::number::{counted, percent, significant, whole_us};
 use crate::percentiles;
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, LevelSummary};
@@ -88,7 +88,8 @@ fn failures(client: &ClientSummary) -> String {
         let _ = writeln!(text, "      {count} x {}{next}", shown(&message));
     }
     if client.errors.len() > MAX_REASONS {
-        let _ = writeln!(text, "      and {} more reasons", client.errors.len() - MAX_REASONS);
+        let further = counted((client.errors.len() - MAX_REASONS) as u64, "more reason");
+        let _ = writeln!(text, "      and {further}");
     }
     text
 }

@@ -8,12 +8,13 @@ use crate::terms::ALL_PERCENTILES;
 
 /// Response time, service time and schedule delay, and whether the rate was reached.
 pub fn open_loop(client: &ClientSummary, open_loop: &OpenLoopSummary, headline: Headline) -> String {
-    let mut text = format!(
-        "    Requested rate: {} requests/sec, achieved rate: {} requests/sec, sent more than 1 ms late: {}\n",
-        significant(open_loop.requested_rate),
-        significant(open_loop.achieved_rate),
-        percent(client.delayed_share()),
-    );
+    // What is due at one moment has no rate.
+    let rates = (open_loop.requested_rate > 0.0).then(|| {
+        let [requested, achieved] = [open_loop.requested_rate, open_loop.achieved_rate].map(significant);
+        format!("Requested rate: {requested} requests/sec, achieved rate: {achieved} requests/sec, sent")
+    });
+    let begin = rates.as_deref().unwrap_or("Sent");
+    let mut text = format!("    {begin} more than 1 ms late: {}\n", percent(client.delayed_share()));
     let rows = [
         ("Response time", Some(Headline::ResponseTime), &open_loop.response_time),
         ("Service time", Some(Headline::ServiceTime), &open_loop.service_time),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::console::detail::row;
-use crate::number::{percent, significant};
+use crate::number::{counted, percent, significant};
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, EntrySummary};
 use crate::sessions;
@@ -45,9 +45,9 @@ fn blocks(title: &str, parts: &[Part<'_>]) -> String {
         let share = if all == 0 { 0.0 } else { client.completed() as f64 / all as f64 };
         let _ = writeln!(
             text,
-            "      {}: {} requests ({} of all{asked}), {} infer/sec, {} failed",
+            "      {}: {} ({} of all{asked}), {} infer/sec, {} failed",
             shown(name),
-            client.requests,
+            counted(client.requests, "request"),
             percent(share),
             significant(client.throughput()),
             client.failed

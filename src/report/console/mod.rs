@@ -18,7 +18,7 @@ mod upstream;
 use std::fmt::Write as _;
 
 use crate::model::{ModelSpec, TensorSpec};
-use crate::number::{msec, percent, significant, whole_us};
+use crate::number::{counted, msec, percent, significant, whole_us};
 use crate::result::answer::{most_within, speech};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
@@ -144,10 +144,15 @@ fn confidence(level: &LevelSummary) -> String {
 pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
     let level = format!("{} {}", load_name(load), load_value(load));
     let exported =
-        "are missing from --profile-export-file or --requests-file, which could not be written as fast as they came";
-    let validated = "were not validated, because outputs came faster than they can be compared";
-    let lines = [(missing, exported), (unvalidated, validated)].into_iter().filter(|(count, _)| *count > 0);
-    lines.map(|(count, reason)| format!("{level}: {count} requests {reason}")).collect()
+        "missing from --profile-export-file or --requests-file, which could not be written as fast as they came";
+    let validated = "not validated, because outputs came faster than they can be compared";
+    let lines = [(missing, ["is", "are"], exported), (unvalidated, ["was", "were"], validated)];
+    let missed = lines.into_iter().filter(|(count, ..)| *count > 0);
+    let line = |(count, verbs, reason): (u64, [&str; 2], &str)| {
+        let verb = verbs[usize::from(count != 1)];
+        format!("{level}: {} {verb} {reason}", counted(count, "request"))
+    };
+    missed.map(line).collect()
 }
 
 /// The final block: the answer of a search, then a line per level, in the order in which they were measured.

@@ -157,7 +157,26 @@ pub fn metrics(setup: &Setup, level: &LevelSummary) -> String {
     for (address, host) in setup.servers.iter().zip(&level.hosts) {
         let _ = writeln!(text, "      {}: {}", shown(address), server_metrics::text(host));
     }
+    let lacking = lacking(level.gpus.as_deref().unwrap_or_default());
+    // perf_analyzer's callers do not know this line.
+    if !lacking.is_empty() && !setup.detail.as_upstream {
+        let _ = writeln!(text, "    Note: missing in the server's metrics of GPUs: {}", lacking.join(", "));
+    }
     text
+}
+
+/// A figure of GPUs, and whether one has it.
+type GpuFigure = (&'static str, fn(&GpuMetrics) -> bool);
+
+/// What the server's page does not tell of each of its GPUs.
+fn lacking(gpus: &[GpuMetrics]) -> Vec<&'static str> {
+    let figures: [GpuFigure; 4] = [
+        ("utilization", |gpu| gpu.utilization.is_some()),
+        ("power usage", |gpu| gpu.power_watts.is_some()),
+        ("memory usage", |gpu| gpu.memory_used_bytes.is_some()),
+        ("total memory", |gpu| gpu.memory_total_bytes.is_some()),
+    ];
+    figures.into_iter().filter(|(_, is_there)| !gpus.iter().all(is_there)).map(|(name, _)| name).collect()
 }
 
 fn gpu_lines(setup: &Setup, gpus: &[GpuMetrics]) -> String {

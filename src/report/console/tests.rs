@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backend::{ClientTimes, InferError};
 use crate::clock::Stamp;
 use crate::model::statistics::{CountedTime, ModelStatistics};
+use crate::result::Detail;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
 use crate::result::summary::{
@@ -237,6 +238,14 @@ fn late_open_loops_say_so() {
     ] {
         assert!(report.contains(line), "{line}\n---\n{report}");
     }
+    // All are due at one moment.
+    let mut burst = LevelSummary { load: LevelLoad::Schedule(0.0), ..level.clone() };
+    burst.client.open_loop.as_mut().unwrap().requested_rate = 0.0;
+    let report = printed(&setup, &burst, 3);
+    assert!(
+        report.contains("    Sent more than 1 ms late: 98.88%\n") && !report.contains("Requested rate"),
+        "{report}"
+    );
     let line = "Request Rate: 300, throughput: 89 infer/sec, latency 11001 usec [load not delivered]\n";
     assert!(summary(&plans::result(&setup, &[level])).ends_with(line));
 }
@@ -306,8 +315,13 @@ fn metrics_follow_the_server() {
       GPU-1 : 1000000000 bytes
     Total GPU Memory:
     Avg CPU Utilization: 50.00%
+    Note: missing in the server's metrics of GPUs: total memory
 ";
     assert!(report.contains(golden), "{report}");
+    let upstream = Setup { detail: Detail { as_upstream: true, ..Detail::default() }, ..plans::setup() };
+    assert!(!printed(&upstream, &level, 3).contains("missing in the server's metrics"), "its callers do not know it");
+    level.gpus.iter_mut().flatten().for_each(|gpu| gpu.memory_total_bytes = Some(1));
+    assert!(!printed(&plans::setup(), &level, 3).contains("missing in the server's metrics"));
 }
 
 #[test]

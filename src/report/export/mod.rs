@@ -11,6 +11,7 @@
 mod arrivals;
 pub mod figures;
 mod request_file;
+mod spans;
 mod stream;
 pub mod table;
 mod tensor;
@@ -26,11 +27,13 @@ use crate::error::{Error, Result};
 use crate::partial::unwritten;
 use crate::record::RawRecord;
 use crate::result::summary::{Headline, LevelLoad};
+use crate::stdio::note;
 use crate::terms::UPSTREAM_VERSION;
 use crate::{Interrupts, SafeFile};
 
 use arrivals::Arrivals;
 pub use request_file::{Needs, RequestFile};
+use spans::{HEAD, Spans};
 pub use stream::{ExportQueue, ExportStream};
 
 /// Bytes per write.
@@ -91,6 +94,7 @@ pub struct ExportWriter {
     inputs: HashMap<PayloadId, Arc<[u8]>>,
     cached_bytes: usize,
     experiments: u64,
+    spans: Spans,
     /// Requests of the open experiment; `None` between experiments.
     requests: Option<u64>,
     /// Where the open experiment begins, or the last one.
@@ -126,10 +130,11 @@ impl ExportWriter {
             inputs: HashMap::new(),
             cached_bytes: 0,
             experiments: 0,
+            spans: Spans::default(),
             requests: None,
             begin: 0,
             all_requests: 0,
-            text: b"{\"experiments\":[".to_vec(),
+            text: HEAD.to_vec(),
             written: [Place::default(); 2],
         };
         // Makes sure that there is a position to go back to.
@@ -140,6 +145,21 @@ impl ExportWriter {
     /// Ends an experiment whose end was not reported.
     fn abandon_experiment(&mut self) -> Result<()> {
         self.end_experiment(&ExperimentEnd::unknown())
+    }
+
+    /// How much there is of the file so far.
+    fn position(&self) -> u64 {
+        self.written[0].bytes + self.text.len() as u64
+    }
+
+    /// Leaves out experiments in whose place there is a later one. A file that has no room for that keeps them, and so does one that
+    /// cannot be read again.
+    fn arrange(&mut self, tail: u64) {
+        let Some(parts) = self.spans.parts(tail..self.position()) else { return };
+        if let Err(error) = self.file.arrange(&parts) {
+            let path = self.spec.path.display();
+            note!("--profile-export-file {path}: levels that were measured again are in it each time: {error}");
+        }
     }
 
     fn put(&mut self, act: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<()> {
@@ -166,7 +186,7 @@ impl ExportWriter {
         if let Some(text) = self.inputs.get(&id) {
             return Arc::clone(text);
         }
-        let text: Arc<[u8]> = encode_inputs(self.spec.payloads.get(id.0 as usize), None).into();
+        let text: Arc<[u8]> = tensor::inputs(self.spec.payloads.get(id.0 as usize), None).into();
         if self.cached_bytes + text.len() <= INPUT_CACHE_BYTES {
             self.cached_bytes += text.len();
             self.inputs.insert(id, Arc::clone(&text));
@@ -182,7 +202,8 @@ impl RequestFile for ExportWriter {
 
     fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
         self.abandon_experiment()?;
-        self.begin = self.written[0].bytes + self.text.len() as u64;
+        self.begin = self.position();
+        self.spans.begin();
         self.requests = Some(0);
         let first = self.experiments == 0;
         self.experiments += 1;
@@ -210,7 +231,7 @@ impl RequestFile for ExportWriter {
         *requests += 1;
         self.all_requests += 1;
         let inputs: Arc<[u8]> = match record.carried() {
-            Some(text) => encode_inputs(self.spec.payloads.get(record.payload.0 as usize), Some(text)).into(),
+            Some(text) => tensor::inputs(self.spec.payloads.get(record.payload.0 as usize), Some(text)).into(),
             None => self.inputs(record.payload),
         };
         let Self { spec, text, .. } = self;
@@ -223,7 +244,16 @@ impl RequestFile for ExportWriter {
             return Ok(());
         }
         let anchor = self.spec.anchor;
-        self.put(|out| write_end(out, anchor, end))
+        self.put(|out| write_end(out, anchor, end))?;
+        // Those after the first begin with a comma.
+        let begin = self.begin + u64::from(self.experiments > 1);
+        self.spans.end(begin..self.position());
+        Ok(())
+    }
+
+    fn replace_experiment(&mut self, earlier: u64) -> Result<()> {
+        self.spans.replace(earlier);
+        Ok(())
     }
 
     fn discard_experiment(&mut self) -> Result<()> {
@@ -251,9 +281,11 @@ impl RequestFile for ExportWriter {
 
     fn finish(mut self: Box<Self>) -> Result<()> {
         self.abandon_experiment()?;
+        let tail = self.position();
         let Self { spec, text, .. } = &mut *self;
         write_tail(text, spec, None).map_err(|error| failed(&spec.path, &error))?;
         self.write_out()?;
+        self.arrange(tail);
         self.file.finish().map_err(|error| failed(&self.spec.path, &error))
     }
 
@@ -278,25 +310,6 @@ impl RequestFile for ExportWriter {
 
 fn failed(path: &Path, error: &io::Error) -> Error {
     unwritten(format_args!("--profile-export-file {}", path.display()), error)
-}
-
-/// The inputs of a payload, the first of which may have been another text. Those whose memory cannot be read (a device
-/// that went away) are shown as `""`.
-fn encode_inputs(payload: Option<&Payload>, first: Option<&[u8]>) -> Vec<u8> {
-    let mut text = vec![b'{'];
-    for (index, input) in payload.map_or(&[][..], |payload| &payload.inputs).iter().enumerate() {
-        let named = key(&mut text, index == 0, &input.name);
-        let written = named.and_then(|()| match first.filter(|_| index == 0) {
-            Some(first) => tensor::string(&mut text, &String::from_utf8_lossy(first)),
-            None => {
-                let bytes = input.region.bytes(input.offset, input.len).unwrap_or_default();
-                tensor::write(&mut text, input.datatype, &bytes)
-            }
-        });
-        debug_assert!(written.is_ok(), "writing to memory does not fail");
-    }
-    text.push(b'}');
-    text
 }
 
 fn write_end(out: &mut impl Write, anchor: WallAnchor, end: &ExperimentEnd) -> io::Result<()> {

@@ -42,6 +42,13 @@ pub trait RequestFile: Send {
     /// If the file cannot be written.
     fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()>;
 
+    /// Says that the experiment that has just ended stands in place of an earlier one, by the number with which that began, from 1:
+    /// what the earlier one measured does not count.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    fn replace_experiment(&mut self, earlier: u64) -> Result<()>;
+
     /// Takes the open experiment back, if there is one, as far as what was written can be.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ type Entry = (u64, Box<RawRecord>);
 enum Event {
     Begin(LevelLoad),
     End(ExperimentEnd),
+    Replace(u64),
     Discard,
     /// The file is to be completed, even if somebody still holds a sender: the server may never return a request.
     Finish,
@@ -92,6 +93,11 @@ impl ExportStream {
         self.outbox.send(Event::End(end));
     }
 
+    /// The experiment that has just ended takes the place of an earlier one, by the number with which that began, from 1.
+    pub fn replace_experiment(&self, earlier: u64) {
+        self.outbox.send(Event::Replace(earlier));
+    }
+
     /// Leaves the experiment out of the files, because nothing of it was measured. Later records are dropped.
     pub fn discard_experiment(&self) {
         self.outbox.send(Event::Discard);
@@ -136,6 +142,7 @@ impl Writer {
                 Received::Item((experiment, record)) => self.record(experiment, record),
                 Received::Event(Event::Begin(load)) => self.begin(load),
                 Received::Event(Event::End(end)) => self.each(|file| file.end_experiment(&end)),
+                Received::Event(Event::Replace(earlier)) => self.each(|file| file.replace_experiment(earlier)),
                 Received::Event(Event::Discard) => self.each(|file| file.discard_experiment()),
                 Received::Event(Event::Finish) => break,
                 Received::Event(Event::GiveUp) => return self.complete(|file| file.give_up()),
@@ -177,6 +184,8 @@ impl Writer {
         let completed = self.files.into_iter().map(|Writing { file, error }| match error {
             None => how(file),
             Some(error) => match file.keep(&error) {
+                Some(0) => Err(error.advice("it holds no request")),
+                Some(1) => Err(error.advice("it holds the first request")),
                 Some(kept) => Err(error.advice(format_args!("it holds the first {kept} requests"))),
                 None => Err(error.advice("nothing of it could be kept")),
             },

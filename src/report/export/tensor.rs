@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use half::{bf16, f16};
 use serde::de::IgnoredAny;
 
+use crate::data::Payload;
+use crate::export::key;
 use crate::model::DataType;
 
 /// Writes the elements of a tensor, flattened: one alone as it is, several as a list, none as `""`.
@@ -105,6 +107,25 @@ impl<'a> Iterator for Strings<'a> {
         self.0 = tail;
         Some(element)
     }
+}
+
+/// The inputs of a payload, the first of which may have been another text. Those whose memory cannot be read (a device
+/// that went away) are shown as `""`.
+pub(super) fn inputs(payload: Option<&Payload>, first: Option<&[u8]>) -> Vec<u8> {
+    let mut text = vec![b'{'];
+    for (index, input) in payload.map_or(&[][..], |payload| &payload.inputs).iter().enumerate() {
+        let named = key(&mut text, index == 0, &input.name);
+        let written = named.and_then(|()| match first.filter(|_| index == 0) {
+            Some(first) => string(&mut text, &String::from_utf8_lossy(first)),
+            None => {
+                let bytes = input.region.bytes(input.offset, input.len).unwrap_or_default();
+                write(&mut text, input.datatype, &bytes)
+            }
+        });
+        debug_assert!(written.is_ok(), "writing to memory does not fail");
+    }
+    text.push(b'}');
+    text
 }
 
 #[cfg(test)]

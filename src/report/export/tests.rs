@@ -129,6 +129,41 @@ fn keys_and_their_order_are_upstreams() {
 }
 
 #[test]
+fn a_level_that_was_measured_again_is_in_the_file_once_and_in_its_place() {
+    let scratch = Scratch::new("export-again");
+    let path = scratch.path().join("p.json");
+    let mut writer = boxed(spec(&path));
+    let measure = |writer: &mut ExportWriter, load: u32, requests: u64| {
+        writer.begin_experiment(LevelLoad::Concurrency(load)).unwrap();
+        (0..requests).for_each(|_| writer.record(&record(10, &[(20, Some(0.5))])).unwrap());
+        writer.end_experiment(&end(&[Stamp(0), Stamp(100)])).unwrap();
+    };
+    // More than is kept in memory.
+    measure(&mut writer, 1, 2_000);
+    measure(&mut writer, 2, 3);
+    writer.begin_experiment(LevelLoad::Concurrency(7)).unwrap();
+    writer.discard_experiment().unwrap();
+    measure(&mut writer, 3, 4);
+    for (load, requests, earlier) in [(1, 5, 1), (3, 6, 4), (1, 2_500, 5)] {
+        measure(&mut writer, load, requests);
+        writer.replace_experiment(earlier).unwrap();
+    }
+    writer.finish().unwrap();
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let about = |experiment: &Value| {
+        (experiment["experiment"]["value"].as_u64().unwrap(), experiment["requests"].as_array().unwrap().len())
+    };
+    let all: Vec<_> = value["experiments"].as_array().unwrap().iter().map(about).collect();
+    assert_eq!(all, [(1, 2_500), (2, 3), (3, 6)]);
+    assert!(
+        value["latency"] == "service_time" && value["experiments"][0]["summary"]["requests"] == 2,
+        "{}",
+        value["latency"]
+    );
+    assert_eq!(scratch.names(), ["p.json"]);
+}
+
+#[test]
 fn a_run_without_levels_is_valid_json() {
     let scratch = Scratch::new("export-empty");
     let path = scratch.path().join("p.json");

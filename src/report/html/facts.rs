@@ -6,6 +6,7 @@ use crate::console::row;
 use crate::html::parts::{percent, percentile_of, whose};
 use crate::html::{figure, shares};
 use crate::model::statistics::CountedTime;
+use crate::number::counted;
 use crate::pictures::{
     MARGIN, Part, Shown, change as signed, draw, figure_name, full_name, level, parts, rate, short, time,
 };
@@ -159,7 +160,7 @@ fn reasons(summary: &LevelSummary) -> Markup {
             th { (level(summary)) } td { (count) } td { (percent(*count, all)) } td.words { (shown(&error.to_string())) }
         } }
         @if others > 0 { tr {
-            th { (level(summary)) } td { (others) } td { (percent(others, all)) } td.words { "for " (tail.len()) " more reasons" }
+            th { (level(summary)) } td { (others) } td { (percent(others, all)) } td.words { "for " (counted(tail.len() as u64, "more reason")) }
         } }
     }
 }

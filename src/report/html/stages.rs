@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::number::counted;
 use crate::pictures::{level, short, time};
 use crate::result::RunResult;
 use crate::result::breakdown::{Breakdown, RequestStage, Source};
@@ -42,7 +43,7 @@ fn table(breakdown: &Breakdown) -> Markup {
         p.note {
             @if breakdown.source == Source::Statistics { "Averages of the server's statistics: no request was traced." }
             @else {
-                (breakdown.traced) " traced requests"
+                (counted(breakdown.traced, "traced request"))
                 @if let Some(slow) = slow { "; the last two columns are means of the " (slow.requests) " slowest and of the "
                     (slow.median_requests) " around the median" } "."
             }

@@ -127,7 +127,10 @@ fn trust(results: &[Shown<'_>]) -> Vec<Tile> {
         () => "all can be believed".to_owned(),
     };
     let suffix = if results.len() > 1 { ", all results" } else { "" };
-    let of_requests = format!("{failed} of {} requests", rate(all as f64));
+    let of_requests = match all {
+        1 => format!("{failed} of 1 request"),
+        _ => format!("{failed} of {} requests", rate(all as f64)),
+    };
     vec![
         Tile { name: format!("failed{suffix}"), value: percent(failed, all), note: of_requests },
         Tile { name: format!("valid levels{suffix}"), value: format!("{valid} of {}", levels.len()), note },

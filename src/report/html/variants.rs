@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::html::parts::{beside, whose};
 use crate::html::{captions, change_class, figure, study};
 use crate::level_name;
+use crate::number::counted;
 use crate::pictures::{Shown, draw, of_rounds, time, variant_figure};
 use crate::result::Unit;
 use crate::result::rounds::Figure;
@@ -25,7 +26,7 @@ pub fn section(results: &[Shown<'_>], number: usize) -> Markup {
         section id="variants" {
             (heading(is_study))
             (whose(results, number))
-            p.note { (rounds) " rounds, each of which measured every " @if is_study { "way" } @else { "variant" }
+            p.note { (counted(rounds as u64, "round")) ", each of which measured every " @if is_study { "way" } @else { "variant" }
                 ". The first is the reference." }
             @if !is_study { (flags(result)) }
             @if !(is_study && study::has_sizes(result)) {

@@ -64,9 +64,10 @@ fn name_stale(folder: &ReportFolder, written: &[PathBuf]) {
     let count = stale::count(folder, written);
     if count > 0 {
         note!(
-            "--report-dir {}: {count} files are about stages that this run does not have; readers of the folder take them for this run's, so \
+            "--report-dir {}: {} about stages that this run does not have; readers of the folder take them for this run's, so \
              remove them, or name another folder",
-            folder.path.display()
+            folder.path.display(),
+            if count == 1 { "1 file is".to_owned() } else { format!("{count} files are") }
         );
     }
 }

@@ -8,9 +8,9 @@ use crate::result::figures::FigureAt;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
-use crate::shortened;
 use crate::stdio::shown;
 use crate::terms::{Point, Statistic};
+use crate::{is_burst, shortened};
 
 /// Maximum number of levels drawn as lines at once.
 pub const MAX_LEVELS: usize = 12;
@@ -113,6 +113,7 @@ pub fn load(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(concurrency) => format!("c {concurrency}"),
         LevelLoad::Streams(streams) => format!("s {streams}"),
+        _ if is_burst(load) => "burst".to_owned(),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{}/s", short(rate)),
     }
 }
@@ -143,6 +144,14 @@ mod tests {
         let names = [65_536, 100].map(|bytes| full_name(load, of_size(bytes)));
         assert_eq!(names, ["c 1, 64 KiB", "c 1, 100 B"]);
         assert_eq!(crate::full_level_name(load, of_size(65_536)), "concurrency 1, inputs of 64 KiB");
+    }
+
+    #[test]
+    fn what_is_due_at_one_moment_has_no_rate() {
+        let none = Distinction::default();
+        let names = |load| (full_name(load, none), crate::full_level_name(load, none));
+        assert_eq!(names(LevelLoad::Schedule(0.0)), ("burst".to_owned(), "a single burst".to_owned()));
+        assert_eq!(names(LevelLoad::Schedule(2.0)), ("2/s".to_owned(), "request rate 2".to_owned()));
     }
 
     #[test]

@@ -131,7 +131,8 @@ fn picture_of(mut rows: Vec<Row>, reference: &str, margin: f64) -> Option<Markup
             (coloured(18.0, lines.middle(*line) + 4.0, Anchor::Start, of_kind(row.other + 1), &row.group))
         }
         @for (line, row) in lines.rows.iter().zip(&rows) { (draw_row(&frame, x, lines.middle(*line), row)) }
-        @if left_out > 0 { (dim(4.0, frame.bottom() + 42.0, Anchor::Start, &format!("{left_out} more are left out"))) }
+        @let verb = if left_out == 1 { "is" } else { "are" };
+        @if left_out > 0 { (dim(4.0, frame.bottom() + 42.0, Anchor::Start, &format!("{left_out} more {verb} left out"))) }
     };
     Some(picture(frame.bottom() + 56.0, "Ratios to the first, with 95 % intervals", &content))
 }

@@ -6,6 +6,7 @@ use crate::draw::{
     Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, Scales, axes, coloured, grid, n, peaks, picture, spread,
     step_path,
 };
+use crate::is_burst;
 use crate::number::{rate, time};
 use crate::pictures::common::Shown;
 use crate::pictures::time_axis::TimeAxis;
@@ -164,6 +165,7 @@ fn asked(axis: &TimeAxis<'_>) -> Vec<Stretch> {
     let stretch = |level: &&LevelSummary| {
         let rate = match level.load {
             LevelLoad::Concurrency(_) => return None,
+            _ if is_burst(level.load) => return None,
             LevelLoad::Streams(_) => level.client.open_loop.as_ref()?.requested_rate,
             LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
         };

@@ -59,15 +59,19 @@ fn rows(result: &TuneResult) -> String {
         }
     }
     if behind > MAX_SHOWN {
-        let _ = writeln!(text, "     and {} more that were left behind", behind - MAX_SHOWN);
+        let (further, verb) = (behind - MAX_SHOWN, if behind - MAX_SHOWN == 1 { "was" } else { "were" });
+        let _ = writeln!(text, "     and {further} more that {verb} left behind");
     }
     if !columns.unchanged.is_empty() {
         text += &wrapped(&format!("as in yours: {}", columns.unchanged.join(", ")), 5);
     }
     let ruled_out = result.candidates.iter().filter(|candidate| candidate.status == CandidateStatus::RuledOut).count();
     if ruled_out > 0 {
-        let _ =
-            writeln!(text, "     {ruled_out} were ruled out by what was measured of others; result.json names them");
+        let (verb, them) = if ruled_out == 1 { ("was", "it") } else { ("were", "them") };
+        let _ = writeln!(
+            text,
+            "     {ruled_out} {verb} ruled out by what was measured of others; result.json names {them}"
+        );
     }
     text
 }
@@ -299,7 +303,7 @@ Candidates of m, best first
        rung 1: 31.5 % worse than the best
    7         8         8      100         -     -        -     -  failed
        no such thing
-     1 were ruled out by what was measured of others; result.json names them
+     1 was ruled out by what was measured of others; result.json names it
 
   - batches of 7.8 of 8 were executed; 2.0 ms in the queue, 5.0 ms of computing
   - a load of the model took 4.0 ms
@@ -352,6 +356,8 @@ Take instance_group[].count 3: better than yours: throughput +3100.0 % [+3090.0,
             .iter_mut()
             .filter(|one| one.number == winner)
             .for_each(|one| one.status = CandidateStatus::Ahead);
+        let words = found.answer().words;
+        assert!(words.starts_with("Ahead is instance_group[].count 3: "), "{words}");
         found.verdict.winner = Some(yours);
         assert!(!found.answer().words.starts_with("Take "), "{}", found.answer().words);
     }

@@ -286,7 +286,8 @@ fn streams(result: &RunResult, all: &[Named<'_>]) -> Answer {
     if is_most {
         return answer(format!("Most streams kept in time: {number} ({beside})"));
     }
-    answer(format!("At least {number} streams kept in time ({beside})")).lacks(beyond(setup))
+    let streams = if best.level.load.number() == 1.0 { "stream" } else { "streams" };
+    answer(format!("At least {number} {streams} kept in time ({beside})")).lacks(beyond(setup))
 }
 
 /// What a sweep found.

@@ -15,11 +15,23 @@ struct BatchFigure {
     key: &'static str,
     title: &'static str,
     times: fn(&PeriodicBatch) -> &Distribution,
+    /// The largest of them where that is known exactly: percentiles are coarse.
+    most_ns: fn(&PeriodicBatch) -> Option<u64>,
 }
 
 const FIGURES: [BatchFigure; 2] = [
-    BatchFigure { key: "first_response_p99", title: "first response p99", times: |batch| &batch.first_response },
-    BatchFigure { key: "response_gap_p99", title: "gap between responses p99", times: |batch| &batch.gap },
+    BatchFigure {
+        key: "first_response_p99",
+        title: "first response p99",
+        times: |batch| &batch.first_response,
+        most_ns: |_| None,
+    },
+    BatchFigure {
+        key: "response_gap_p99",
+        title: "gap between responses p99",
+        times: |batch| &batch.gap,
+        most_ns: |batch| Some(batch.gap_max_ns),
+    },
 ];
 const POINT: Point = Point::Percentile(99.0);
 
@@ -33,9 +45,12 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
     };
     let ends = if first.concurrency == last.concurrency { vec![*last] } else { vec![*first, *last] };
     let outstanding: Vec<String> = ends.iter().map(|batch| batch.concurrency.to_string()).collect();
-    let figures = FIGURES.into_iter().filter_map(|BatchFigure { key, title, times }| {
+    let figures = FIGURES.into_iter().filter_map(|BatchFigure { key, title, times, most_ns }| {
         let figure = FigureAt::named(key).filter(|_| ends.iter().all(|batch| times(batch).count() > 0))?;
-        let values: Vec<f64> = ends.iter().map(|batch| value_at(POINT, times(batch))).collect();
+        let value = |batch: &&PeriodicBatch| {
+            most_ns(batch).map_or(f64::INFINITY, |most| most as f64).min(value_at(POINT, times(batch)))
+        };
+        let values: Vec<f64> = ends.iter().map(value).collect();
         let shown: Vec<String> = values.iter().map(|value| figure.figure.unit.show(*value)).collect();
         let to_figure = |(batch, value): (&&PeriodicBatch, f64)| {
             reported(format!("concurrency {}", batch.concurrency), figure, value, None)
@@ -84,6 +99,9 @@ mod tests {
         let single = answer(&result(vec![batch(10, 20)], Outcome::Interrupted)).unwrap();
         assert!(single.words.starts_with("At 10 outstanding: first response p99 20 ms,"), "{}", single.words);
         assert_eq!(single.missing.unwrap().problem, "the load is interrupted");
+        let exact = PeriodicBatch { gap_max_ns: 1_500_000, ..batch(10, 20) };
+        let words = answer(&result(vec![exact], Outcome::Valid)).unwrap().words;
+        assert!(words.ends_with("gap between responses p99 1.5 ms"), "no gap is longer than the longest: {words}");
         let none = PeriodicBatch { responses: 0, ..batch(10, 20) };
         assert_eq!(answer(&result(vec![none], Outcome::Failed)).unwrap().sure, Sureness::NotMeasured);
     }

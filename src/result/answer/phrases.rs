@@ -1,6 +1,5 @@
 //! What an answer says of one level: its name, its figures, what is wrong with it.
 
-use crate::Setup;
 use crate::advice::{Setting, longer};
 use crate::answer::command::command;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, reported};
@@ -11,6 +10,7 @@ use crate::reasons::{InvalidReason, Verdict};
 use crate::record::FURTHER_REASONS;
 use crate::summary::{Ending, LevelLoad, LevelSummary, OpenLoopSummary};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
+use crate::{Setup, Unit};
 
 /// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
 pub(super) const MARGIN: f64 = 1.3;
@@ -18,6 +18,8 @@ pub(super) const MARGIN: f64 = 1.3;
 pub(super) const LONGER: (f64, f64) = (2.0, 20.0);
 /// How many times as many requests may tell what so many do not.
 const MORE: f64 = 10.0;
+/// So many requests would tell how well a figure is known, if the time in which they came were long enough.
+const MANY: u64 = 5_000;
 /// How many times as many requests as a percentile just has a meaning of make it one that is worth having.
 const SPARE: f64 = 2.0;
 /// A load whose windows do not agree is not kept up with where less than this share of what was sent was completed.
@@ -157,7 +159,8 @@ fn few(words: &str, named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     all.extend(Some(key(setup)).filter(|key| all.is_empty() && is_shown(key)));
     let Few { name, samples, enough } =
         all.into_iter().filter_map(|figure| Few::of(figure, named.level)).min_by_key(|few| few.samples)?;
-    let problem = format!("{name} at {} is that of the slowest of {samples} requests; {enough} tell more", named.name);
+    let slowest = if samples == 1 { "only request".to_owned() } else { format!("slowest of {samples} requests") };
+    let problem = format!("{name} at {} is that of the {slowest}; {enough} tell more", named.name);
     // Others have the requests that they have.
     let more = || with(longer(&setup.measurement, enough / samples as f64), named, setup);
     Some(Missing { command: setup.mode.has_windows().then(more), ..Missing::new(problem) })
@@ -184,8 +187,11 @@ impl Few {
 pub(super) fn vague(figures: &[FigureAt], named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let is_vague = |figure: &&FigureAt| found(**figure, named.level).is_some_and(|found| found.interval.is_none());
     let figure = figures.iter().find(is_vague)?;
-    let requests = match named.level.client.requests {
+    let client = &named.level.client;
+    let requests = match client.requests {
         1 => "1 request does not".to_owned(),
+        // It is not for too few of them.
+        MANY.. => format!("{} of measuring do not", Unit::Nanoseconds.show(client.duration.as_nanos() as f64)),
         count => format!("{count} requests do not"),
     };
     let figure_name = if *figure == key(setup) { title(setup) } else { figure.short() };

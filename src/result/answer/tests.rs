@@ -619,6 +619,18 @@ fn what_so_few_requests_came_to_is_not_sure() {
     let missing = answer(&setup, &[bare(1, 1)]).missing.unwrap();
     assert_eq!(missing.problem, "1 request does not tell how well p99 is known at concurrency 1");
     assert_eq!(missing.command, None, "it has the requests that it has");
+    // A moment has stretches without any request, however many it has in all.
+    let mut short = LevelSummary { limit: None, ..level(1, 20_000, 20) };
+    short.client.duration = Duration::from_millis(360);
+    let throughput = short.intervals.iter_mut().find(|estimate| estimate.statistic == Statistic::Throughput).unwrap();
+    *throughput = StatisticEstimate::new(Statistic::Throughput, Some(Interval { low: 58.0, high: 1.8e9 }));
+    assert_eq!((throughput.interval, throughput.bounds), (None, Bounds::default()));
+    setup.mode = LoadMode::one_concurrency(1);
+    let missing = answer(&setup, &[short]).missing.unwrap();
+    assert_eq!(
+        missing.problem,
+        "360 ms of measuring do not tell how well throughput is known at concurrency 1; more may"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::answer::phrases::{
 };
 use crate::answer::{Answer, Missing, Question};
 use crate::figures::FigureAt;
-use crate::number::time;
+use crate::number::{counted, time};
 use crate::outcome::Outcome;
 use crate::reasons::{InvalidReason, Verdict};
 use crate::summary::{Ending, LevelLoad, LevelSummary, LimitCheck};
@@ -73,7 +73,8 @@ fn words(best: &Named<'_>, setup: &Setup, asked: &str, is_most: bool) -> String 
             format!("Most streams within {asked}: {streams} ({latency}, {rate}{beside})")
         }
         (LevelLoad::Streams(streams), false) => {
-            format!("At least {streams} streams within {asked} ({latency}, {rate}{beside})")
+            let streams = counted(streams.into(), "stream");
+            format!("At least {streams} within {asked} ({latency}, {rate}{beside})")
         }
         (_, true) => format!("Most load within {asked}: {rate} at {} ({latency}{beside})", best.name),
         (_, false) => format!("At least {rate} within {asked}, at {} ({latency}{beside})", best.name),

@@ -52,12 +52,18 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let Bounds { low, high } = Sequence::bounds_of_most(&self.states(reading));
-        Some((self.middle()?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
+        let has_values = self.starts.iter().any(|logs| !logs.is_empty());
+        let bounds = Sequence::bounds_of_most(&self.states(reading));
+        let exponentials = Bounds { low: bounds.low.map(f64::exp), high: bounds.high.map(f64::exp) };
+        has_values.then(|| (Sequence::middle_of_most(&self.starts, bounds).exp(), exponentials))
     }
 
-    /// Their geometric mean; starts count alike, however many rounds each has.
-    pub(super) fn middle(&self) -> Option<f64> {
+    /// Their geometric mean, or the median where rounds go on, of which the bounds are; starts count alike, however many rounds
+    /// each has.
+    pub(super) fn middle(&self, reading: Reading) -> Option<f64> {
+        if reading.sequential {
+            return self.bounds(reading).map(|(middle, _)| middle);
+        }
         let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
         let starts: Vec<f64> = self.starts.iter().filter(|logs| !logs.is_empty()).map(|logs| mean(logs)).collect();
         (!starts.is_empty()).then(|| mean(&starts).exp())

@@ -6,6 +6,8 @@ use crate::stats::{Clustered, Part, Proportion, as_one};
 
 /// A figure that is 0 in a round is this share of what it is compared with: as far off as any, and it has a logarithm.
 const NOTHING: f64 = 1e-3;
+/// Where half of the values are 0, which count as the least number, the middle of the logarithms is below this.
+const NEXT_TO_NOTHING: f64 = 1e-100;
 
 impl Cell {
     /// The values of a figure of the catalogue, by its key, in the rounds that count; 0 is next to nothing beside `bound`.
@@ -35,8 +37,10 @@ impl Cell {
             return (share.all > 0).then(|| share.share());
         }
         let is_none = |unit: &Unit| unit.named(key).is_some_and(|named| named.value == Some(0.0));
-        let middle = self.named_values(variant, key, 0.0).complete(reading)?.middle()?;
-        Some(if self.units(variant).any(is_none) { 0.0 } else { middle })
+        let middle = self.named_values(variant, key, 0.0).complete(reading)?.middle(reading)?;
+        // One that is nothing makes a product nothing, and not a median.
+        let is_nothing = if reading.sequential { middle < NEXT_TO_NOTHING } else { self.units(variant).any(is_none) };
+        Some(if is_nothing { 0.0 } else { middle })
     }
 
     /// Whether the rounds that count tell that a variant does not have a figure of the catalogue. Those that were not asked for it,

@@ -100,6 +100,30 @@ fn rounds_within_a_second_say_one_thing_to_a_gate() {
     assert!(six.ratios(1, MEAN).bounds(Reading { most_rounds: 6, ..sequential }).unwrap().1.low.is_some());
 }
 
+/// Of three rounds of twenty in which the machine stood still the bounds take no notice, so a mean would lie outside of them.
+#[test]
+fn values_and_ratios_of_rounds_that_go_on_are_within_their_intervals() {
+    let sequential = Reading { sequential: true, ..READING };
+    for starts in [1, 3] {
+        let mut all = run(World { rounds: 20, ..World { noise: 0.005, ..QUIET } }, 5);
+        for (number, round) in all.rounds.iter_mut().enumerate() {
+            round.start = 1 + (number as u32) % starts;
+        }
+        [3, 9, 15].into_iter().for_each(|number| all.rounds[number].units[1] = unit(30e6));
+        let (value, bounds) = all.estimate(1, MEAN, sequential).unwrap();
+        assert!(bounds.low.unwrap() <= value && value <= bounds.high.unwrap(), "{value} {bounds:?}");
+        assert_eq!(all.value(1, MEAN, sequential), Some(value));
+        let found = compare(&all, 1, sequential, MEAN).figures[0];
+        let interval = found.interval.unwrap();
+        assert!((interval.low..=interval.high).contains(&found.ratio) && found.ratio < 1.02, "{found:?}");
+        assert!((found.value / value - 1.0).abs() < 1e-9, "{found:?} {value}");
+        // With a fixed number of rounds both are of the mean.
+        let fixed = compare(&all, 1, READING, MEAN).figures[0];
+        let interval = fixed.interval.unwrap();
+        assert!((interval.low..=interval.high).contains(&fixed.ratio) && fixed.ratio > 1.3, "{fixed:?}");
+    }
+}
+
 /// In each start of a server a model may have its own speed, which no number of rounds shows.
 #[test]
 fn most_of_several_starts_decide_a_gate() {

@@ -37,6 +37,10 @@ pub struct TableWriter {
     open: Option<LevelLoad>,
     /// What has been said of the levels that are over, and of the open one.
     levels: Vec<Value>,
+    /// With which number each of them began.
+    numbers: Vec<u64>,
+    /// How many levels have begun.
+    begun: u64,
     /// Rows of levels that are not taken back.
     kept: usize,
     /// Rows of the open level, or the last one.
@@ -54,7 +58,8 @@ impl TableWriter {
         let file = schema.and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties())));
         let file = file.map_err(|error| failed(&spec.path, &cause(error)))?;
         let (rows, texts) = (Vec::with_capacity(GROUP), Texts::default());
-        Ok(Self { spec, file, rows, texts, open: None, levels: Vec::new(), kept: 0, of_level: 0 })
+        let (levels, numbers) = (Vec::new(), Vec::new());
+        Ok(Self { spec, file, rows, texts, open: None, levels, numbers, begun: 0, kept: 0, of_level: 0 })
     }
 
     fn row(&mut self, load: LevelLoad, record: &RawRecord) -> Row {
@@ -123,6 +128,8 @@ impl RequestFile for TableWriter {
     fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
         self.open = Some(load);
         self.kept += mem::take(&mut self.of_level);
+        self.begun += 1;
+        self.numbers.push(self.begun);
         self.levels.push(json!({ "level": self.levels.len() + 1, "load_kind": load.kind(), "load": load.number() }));
         Ok(())
     }
@@ -144,6 +151,15 @@ impl RequestFile for TableWriter {
         Ok(())
     }
 
+    /// Rows that are written stay; the metadata say which level counts.
+    fn replace_experiment(&mut self, earlier: u64) -> Result<()> {
+        let by = self.levels.len();
+        if let Some(index) = self.numbers.iter().position(|number| *number == earlier) {
+            self.levels[index]["replaced_by"] = by.into();
+        }
+        Ok(())
+    }
+
     /// Groups that are written stay, as requests outside of any window.
     fn discard_experiment(&mut self) -> Result<()> {
         if self.open.is_none() {
@@ -156,6 +172,7 @@ impl RequestFile for TableWriter {
         }
         self.open = None;
         self.levels.pop();
+        self.numbers.pop();
         Ok(())
     }
 
