@@ -11,13 +11,12 @@ use crate::wire::http1::{IS_TLS, NOT_HTTP};
 /// What to change if client and server disagree on TLS over HTTP; `None` for other errors. Waiting longer does not help
 /// here.
 pub fn https(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
-    tls(error, "--ssl-https-ca-certificates-file", checks)
+    tls(error, "--ssl-https-ca-certificates-file")
 }
 
-/// As [`https`], over gRPC, where every certificate is checked.
+/// As [`https`], over gRPC.
 pub fn grpcs(error: &InferError) -> Option<String> {
-    tls(error, "--ssl-grpc-root-certifications-file", "")
+    tls(error, "--ssl-grpc-root-certifications-file")
 }
 
 /// Whether what answers speaks something else than HTTP/1, to which waiting longer does not help either.
@@ -75,8 +74,9 @@ pub fn no_answer(error: &InferError, endpoint: &Endpoint) -> String {
     }
 }
 
-/// `authorities` is the flag for trusted certificates; `checks` names those that turn checks off.
-fn tls(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
+/// `authorities` is the flag for trusted certificates.
+fn tls(error: &InferError, authorities: &str) -> Option<String> {
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
     let why = &error.message;
     if error.code != ErrorCode::Tls {
         None

@@ -6,6 +6,8 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::Duration;
 
 use base::debug;
 use rustix::event::PollFlags;
@@ -14,7 +16,12 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, socket_with, soc
 
 use crate::clock::Stamp;
 use crate::limits;
-use crate::{Connector, Deadline, Stream};
+use crate::{ConnectionTally, Connector, Deadline, Stream};
+
+/// How often a connection is begun that the server resets.
+pub(super) const ATTEMPTS: u32 = 3;
+/// Pause after each time.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects, without Nagle's delay, and performs the TLS handshake, all until `deadline`, and waits for that.
 ///
@@ -29,6 +36,29 @@ pub fn connect(connector: &Connector, deadline: Deadline) -> io::Result<Stream> 
             Progress::Pending(further) => connecting = further,
         }
         deadline.nap(&connecting, connecting.awaited())?;
+    }
+}
+
+/// Makes a connection before a load. One that the server resets meanwhile is begun again, and in the end left to the first request
+/// that needs it, if the server has taken another. Returns whether it was made.
+///
+/// # Errors
+/// What keeps it from being made.
+pub(super) fn made_or_left<E>(
+    tally: &ConnectionTally,
+    attempts: u32,
+    mut make: impl FnMut() -> Result<(), E>,
+    is_reset: impl Fn(&E) -> bool,
+) -> Result<bool, E> {
+    for _ in 1..attempts {
+        match make() {
+            Err(error) if is_reset(&error) => thread::sleep(ATTEMPT_PAUSE),
+            made => return made.map(|()| true),
+        }
+    }
+    match make() {
+        Err(error) if is_reset(&error) && tally.was_reached() => Ok(false),
+        made => made.map(|()| true),
     }
 }
 
@@ -196,4 +226,33 @@ fn nonblocking(address: SocketAddr) -> io::Result<(TcpStream, SocketAddr)> {
         .map_err(|error| limits::explained(error.into()))?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     Ok((socket.into(), address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::TalliedConnection;
+
+    #[test]
+    fn a_connection_that_is_reset_is_begun_again_and_left_where_another_was_made() {
+        let tally = Arc::new(ConnectionTally::default());
+        let made = |resets: u32, then: Result<(), ErrorKind>| {
+            let mut attempts = 0;
+            let make = || {
+                attempts += 1;
+                if attempts <= resets { Err(ErrorKind::ConnectionReset) } else { then }
+            };
+            let outcome = made_or_left(&tally, ATTEMPTS, make, |kind| *kind == ErrorKind::ConnectionReset);
+            (outcome, attempts)
+        };
+        let refused = |resets| made(resets, Err(ErrorKind::ConnectionRefused));
+        let not_made = Err(ErrorKind::ConnectionRefused);
+        assert_eq!((refused(0), refused(1)), ((not_made, 1), (not_made, 2)));
+        assert_eq!(made(1, Ok(())), (Ok(true), 2));
+        assert_eq!(made(9, Ok(())), (Err(ErrorKind::ConnectionReset), ATTEMPTS));
+        TalliedConnection::new(&tally).open();
+        assert_eq!(made(9, Ok(())), (Ok(false), ATTEMPTS));
+    }
 }

@@ -16,6 +16,7 @@ pub struct ConnectionTally {
     fruitless: AtomicUsize,
     losses: AtomicUsize,
     gone: AtomicBool,
+    reached: AtomicBool,
 }
 
 impl ConnectionTally {
@@ -27,6 +28,11 @@ impl ConnectionTally {
     /// Whether no connection is open, and none could be made when one was needed.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
+    }
+
+    /// Whether any connection has ever been made.
+    pub fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::Acquire)
     }
 
     /// How often the server or the network has ended a connection, announced its end, or refused one.
@@ -141,8 +147,9 @@ impl TalliedConnection {
         self.tally.note_gone_unless_open();
     }
 
-    /// It has been made again.
+    /// It has been made, for the first time or again.
     pub fn open(&mut self) {
+        self.tally.reached.store(true, Ordering::Release);
         if self.state == State::Closed {
             self.state = State::Open;
             self.tally.open.fetch_add(1, Ordering::AcqRel);

@@ -265,9 +265,13 @@ fn compression_that_was_not_asked_for_is_refused() {
 fn a_compressed_answer_is_there_once_it_is_decompressed() {
     let json = format!(r#"{{"model_name":"m","outputs":[]{}}}"#, " ".repeat(4_100_000));
     let packed = gzip(json.as_bytes());
-    let began = Instant::now();
-    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut Vec::new()).unwrap();
-    let alone = began.elapsed();
+    let decompress = || {
+        let began = Instant::now();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut Vec::new()).unwrap();
+        began.elapsed()
+    };
+    // Others may take the processor from it at times.
+    let alone = (0..5).map(|_| decompress()).min().unwrap();
     let server = HttpServer::start(move |_| vec![Act::Send(reply("200 OK", "Content-Encoding: gzip\r\n", &packed))]);
     let asked =
         ConnectionPlan { headers: vec![("Accept-Encoding".into(), "gzip".into())], ..connection(&server, false) };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::{Awaited, InferError};
+use crate::backend::{self, Awaited, ConnectionFault, InferError};
 use crate::calls::connection::parting::finish;
 use crate::calls::connection::retiring::{Reading, Retiring, departs};
 use crate::calls::events::{CallEvents, CallTable};
@@ -19,6 +19,7 @@ use crate::calls::status::{self, UNAVAILABLE};
 use crate::calls::streams::{SequenceKey, request_id, stream_token};
 use crate::calls::{CallPlan, Method};
 use crate::clock::Stamp;
+use crate::connecting::{ATTEMPTS, made_or_left};
 use crate::error::{Error, Result};
 use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
 use crate::{Deadline, ExchangeId, Exchanges, Progress, TalliedConnection, Transport, late, wait_for};
@@ -278,9 +279,20 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     }
 
     fn connect(&mut self) -> Result<()> {
-        if self.line.is_none() {
-            let line = Http2Socket::connect(&self.plan.route.connector, Deadline::within(CONNECT_LIMIT))
-                .map_err(|error| Error::server(error.to_string()))?;
+        if self.line.is_some() {
+            return Ok(());
+        }
+        use ConnectionFault::{Closed, Reset};
+        let route = &self.plan.route;
+        let mut line = None;
+        let make = || -> Result<(), InferError> {
+            line = Some(Http2Socket::connect(&route.connector, Deadline::within(CONNECT_LIMIT))?);
+            Ok(())
+        };
+        let is_reset = |error: &InferError| matches!(error.code, backend::ErrorCode::Connection(Closed | Reset));
+        let made = made_or_left(&route.tally, ATTEMPTS, make, is_reset);
+        made.map_err(|error| Error::server(error.to_string()))?;
+        if let Some(line) = line {
             self.opened(line);
         }
         Ok(())

@@ -27,10 +27,17 @@ impl CallHeaders {
     /// # Errors
     /// A usage error where a metadata name or value cannot be sent.
     pub fn new(service: &str, endpoint: &Endpoint, connection: &ConnectionPlan) -> Result<Self> {
-        let metadata = connection.headers.iter().map(|(name, value)| checked(name, value)).collect::<Result<_>>()?;
+        let headers: Fields =
+            connection.headers.iter().map(|(name, value)| checked(name, value)).collect::<Result<_>>()?;
+        // Gateways choose the service by it, as HTTP's do by the field of that name.
+        let (hosts, metadata): (Fields, Fields) = headers.into_iter().partition(|(name, _)| name == "host");
+        if hosts.iter().any(|(_, host)| host.is_empty() || host.contains([' ', '/', '@'])) {
+            return Err(Error::usage("-H host: over gRPC it is the name of a host, with or without a port"));
+        }
+        let authority = hosts.into_iter().map(|(_, host)| host).next_back().unwrap_or_else(|| endpoint.authority());
         let scheme = if endpoint.secure { "https" } else { "http" };
         let service = service.to_owned();
-        Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
+        Ok(Self { service, scheme, authority, prefix: endpoint.prefix.clone(), metadata })
     }
 
     /// The header fields of a call to `method`. Without an `encoding` neither side compresses; with one, even
@@ -78,7 +85,7 @@ fn checked(name: &str, value: &str) -> Result<(String, String)> {
     if lower.is_empty() || !lower.bytes().all(allowed) {
         return refuse("a metadata name over gRPC holds letters, digits, '_', '-' and '.' only");
     }
-    let reserved = ["te", "content-type", "user-agent", "connection", "transfer-encoding", "host"];
+    let reserved = ["te", "content-type", "user-agent", "connection", "transfer-encoding"];
     if reserved.contains(&lower.as_str()) || (lower.starts_with("grpc-")) {
         return refuse("this name is gRPC's own and set by the client; choose another");
     }
@@ -94,6 +101,7 @@ fn checked(name: &str, value: &str) -> Result<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Protocol, Tls};
 
     #[test]
     fn timeouts_fit_into_eight_digits() {
@@ -101,6 +109,30 @@ mod tests {
         assert_eq!(timeout(Duration::from_millis(100)), "100000u");
         assert_eq!(timeout(Duration::from_secs(99_999)), "99999000m");
         assert_eq!(timeout(Duration::MAX), "99999999S");
+    }
+
+    #[test]
+    fn a_host_is_the_authority_that_gateways_choose_by() {
+        let endpoint = Endpoint::parse("127.0.0.1:80", 8001).unwrap();
+        let authority = |headers: &[(&str, &str)]| {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let connection = ConnectionPlan {
+                protocol: Protocol::Grpc { streaming: false, compression: Compression::None },
+                url: String::new(),
+                metrics_url: None,
+                headers,
+                tls: Tls::default(),
+                server_wait: Duration::ZERO,
+                reconnect: false,
+                renew: false,
+                client_timeout: None,
+            };
+            let fields = CallHeaders::new("s", &endpoint, &connection).unwrap().fields("m", None, None);
+            assert!(fields.iter().all(|(name, _)| name != "host"));
+            fields.into_iter().find(|(name, _)| name == ":authority").unwrap().1
+        };
+        assert_eq!(authority(&[("x", "y")]), "127.0.0.1:80");
+        assert_eq!(authority(&[("Host", "model.default.example.com"), ("x", "y")]), "model.default.example.com");
     }
 
     #[test]

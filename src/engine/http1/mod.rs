@@ -200,6 +200,10 @@ impl<S: HttpService> Dialogue for Http<S> {
         Ok(())
     }
 
+    fn is_filler(&self, bytes: &[u8]) -> bool {
+        are_line_ends(bytes)
+    }
+
     fn keeps_open(&self, slot: usize) -> bool {
         self.readers[slot].head().is_some_and(|head| head.keeps_open)
     }
@@ -208,8 +212,12 @@ impl<S: HttpService> Dialogue for Http<S> {
 /// Fails where bytes follow an answer that is complete. Ends of lines are none: some servers write one that they did not count, and
 /// before the head of the next answer it means nothing either.
 fn no_more(bytes: &[u8]) -> Result<(), InferError> {
-    if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+    if are_line_ends(bytes) {
         return Ok(());
     }
     Err(malformed(format!("the server sent {} bytes more than the reply's length says", bytes.len())))
+}
+
+fn are_line_ends(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
 }

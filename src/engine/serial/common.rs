@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::backend::InferError;
+use crate::backend::{ConnectionFault, ErrorCode, InferError};
 use crate::clock::Stamp;
 use crate::{Poller, Route};
 
@@ -34,9 +34,12 @@ impl Common {
         unreachable.as_ref().filter(|(until, _)| Stamp::now() < *until).map(|(_, error)| error.clone())
     }
 
-    /// An attempt has failed; returns the error of its request.
+    /// An attempt has failed; returns the error of its request. A server that has hung up is there, and may take the next.
     pub(super) fn unreachable(&self, error: InferError) -> InferError {
-        *self.unreachable.borrow_mut() = Some((Stamp::now().plus_duration(RETRY_PAUSE), error.clone()));
+        use ConnectionFault::{Closed, Reset};
+        if !matches!(error.code, ErrorCode::Connection(Closed | Reset)) {
+            *self.unreachable.borrow_mut() = Some((Stamp::now().plus_duration(RETRY_PAUSE), error.clone()));
+        }
         error
     }
 

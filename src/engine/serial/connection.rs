@@ -2,6 +2,7 @@
 
 mod crossing;
 mod drain;
+mod idle;
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
@@ -42,6 +43,8 @@ pub(super) struct SerialConnection {
     total: usize,
     /// Whether a byte of its answer has come.
     heard: bool,
+    /// Bytes that meant nothing since the last request began.
+    filler: usize,
     /// Whether an answer is complete.
     answered: bool,
     /// Whether the last blocking read has ended without a byte.
@@ -64,6 +67,7 @@ impl SerialConnection {
             written: 0,
             total: 0,
             heard: false,
+            filler: 0,
             answered: false,
             silent: false,
             rest_until: None,
@@ -188,21 +192,13 @@ impl SerialConnection {
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         (self.written, self.total) = (0, total);
-        (self.heard, self.answered, self.silent) = (false, false, false);
+        (self.heard, self.answered, self.silent, self.filler) = (false, false, false, 0);
         if self.stream.is_none() {
             // Should that fail, the next request tries again.
             self.attempt.begin(common).inspect_err(|_| self.tallied.refuse())?;
         }
         self.sending = true;
         self.send(common, dialogue, slot, exchanges)
-    }
-
-    /// Checks a connection that may have waited long for its first request.
-    #[cold]
-    fn look_before_first_use(&mut self) {
-        if self.stream.is_some() && self.is_readable() {
-            self.disturbed(&mut [0; 256]);
-        }
     }
 
     /// Goes on connecting, and sends the request that waits for it once there is a connection.
@@ -241,7 +237,9 @@ impl SerialConnection {
                 self.sending = false;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.has_crossed() => {
+            Err(error)
+                if self.was_reset_before(&error) || (error.kind() == ErrorKind::BrokenPipe && self.has_crossed()) =>
+            {
                 return self.send_again(common, dialogue, slot, exchanges);
             }
             Err(error) => return self.receive_early(dialogue, slot, &error, exchanges),
@@ -310,6 +308,9 @@ impl SerialConnection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.lose(failure(&error))),
             };
+            if !self.heard && self.is_filler(&buffer[..count], |bytes| dialogue.is_filler(bytes)) {
+                continue;
+            }
             (self.silent, self.heard) = (false, true);
             exchanges.now = Stamp::now();
             exchanges.response_begins(slot);
@@ -345,20 +346,6 @@ impl SerialConnection {
                 Ok(Step::Whole)
             }
             Err(error) => Err(self.lose(error)),
-        }
-    }
-
-    /// Something arrived while no request was under way: the server hung up, or sends unasked. Either way the
-    /// connection is of no further use.
-    pub(super) fn disturbed(&mut self, buffer: &mut [u8]) {
-        let Some(stream) = &mut self.stream else { return };
-        match stream.read(buffer) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Ok(count) if count > 0 => self.hang_up(),
-            _ => {
-                (self.stream, self.rest_until) = (None, None);
-                self.tallied.end_idle();
-            }
         }
     }
 
@@ -402,6 +389,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
+    use super::idle::MOST_FILLER;
     use super::*;
     use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
     use crate::data::PayloadId;
@@ -442,6 +430,10 @@ mod tests {
 
         fn end(&mut self, _: usize, _: &mut Exchanges) -> Result<(), InferError> {
             Ok(())
+        }
+
+        fn is_filler(&self, bytes: &[u8]) -> bool {
+            bytes == b"\n"
         }
 
         fn keeps_open(&self, _: usize) -> bool {
@@ -545,6 +537,54 @@ mod tests {
     }
 
     #[test]
+    fn what_means_nothing_between_answers_is_passed_over_idle_and_under_a_request() {
+        for poller in [None, Some(Poller::new().unwrap())] {
+            let (listener, common, mut line, mut exchanges) = connected(poller);
+            let mut peer = listener.accept().unwrap().0;
+            line.answered = true;
+            line.release(true);
+            let mut idle = |line: &mut SerialConnection, bytes: &[u8]| {
+                peer.write_all(bytes).unwrap();
+                line.wait_idle(Stamp::now().plus_duration(Duration::from_secs(5))).unwrap();
+                line.disturbed(&mut [0; 64], |bytes| Same(b"").is_filler(bytes));
+                line.stream().is_some()
+            };
+            assert!(idle(&mut line, b"\n"));
+            let step = ask_twice(&common, &mut line, &mut exchanges, || peer.write_all(b"\n").unwrap());
+            assert_eq!((step, line.heard), (Step::Partly, false));
+            peer.write_all(b"x").unwrap();
+            line.wait(Stamp::now().plus_duration(Duration::from_secs(5))).unwrap();
+            line.receive(&common, &mut Same(b"four"), 0, &mut [0; 64], &mut exchanges).unwrap();
+            assert!(line.heard);
+        }
+    }
+
+    #[test]
+    fn a_server_that_sends_nothing_but_filler_is_left() {
+        let (listener, _, mut line, _) = watched();
+        let mut peer = listener.accept().unwrap().0;
+        line.answered = true;
+        line.release(true);
+        let mut passed = 0;
+        while line.stream().is_some() {
+            peer.write_all(b"\n").unwrap();
+            line.wait_idle(Stamp::now().plus_duration(Duration::from_secs(5))).unwrap();
+            line.disturbed(&mut [0; 1], |bytes| Same(b"").is_filler(bytes));
+            passed += 1;
+        }
+        assert_eq!(passed, MOST_FILLER + 1);
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_while_a_connection_is_made_may_take_the_next() {
+        let (_listener, common, ..) = watched();
+        common.unreachable(failure(&ErrorKind::ConnectionReset.into()));
+        assert_eq!(common.known_unreachable(), None);
+        let refused = common.unreachable(failure(&ErrorKind::ConnectionRefused.into()));
+        assert_eq!(common.known_unreachable(), Some(refused));
+    }
+
+    #[test]
     fn a_request_that_crosses_the_end_of_its_connection_leaves_on_another() {
         for poller in [None, Some(Poller::new().unwrap())] {
             let (listener, common, mut line, mut exchanges) = connected(poller);
@@ -557,6 +597,24 @@ mod tests {
             let (mut peer, mut request) = (listener.accept().unwrap().0, [0; 4]);
             peer.read_exact(&mut request).unwrap();
             assert_eq!(&request, b"four");
+        }
+    }
+
+    #[test]
+    fn a_request_that_finds_its_idle_connection_reset_leaves_on_another() {
+        for poller in [None, Some(Poller::new().unwrap())] {
+            let (listener, common, mut line, mut exchanges) = connected(poller);
+            let peer = listener.accept().unwrap().0;
+            rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+            drop(peer);
+            thread::sleep(Duration::from_millis(20));
+            line.answered = true;
+            line.release(true);
+            line.begin(&common, &mut Same(b"four"), 0, 4, &mut exchanges).unwrap();
+            while line.is_sending() {
+                line.send(&common, &mut Same(b"four"), 0, &mut exchanges).unwrap();
+            }
+            listener.accept().unwrap().0.read_exact(&mut [0; 4]).unwrap();
         }
     }
 

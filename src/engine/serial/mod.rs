@@ -21,7 +21,7 @@ mod connection;
 mod pending_drains;
 mod write;
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,7 @@ use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
+use crate::connecting::{ATTEMPTS, made_or_left};
 use crate::connection_pool::ConnectionPool;
 use crate::error::{Error, Result};
 use crate::serial::common::Common;
@@ -37,6 +38,8 @@ use crate::serial::connection::SerialConnection;
 use crate::serial::pending_drains::PendingDrains;
 use crate::serial::write::TICK;
 use crate::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
+
+pub use write::gather;
 
 /// Bytes per read. Larger answers are passed on in pieces of this size.
 const BUFFER: usize = 1024 * 1024;
@@ -100,6 +103,11 @@ pub trait Dialogue: Send {
         Ok(Step::Whole)
     }
 
+    /// Whether these bytes, which have come between two answers, belong to neither and mean nothing.
+    fn is_filler(&self, _bytes: &[u8]) -> bool {
+        false
+    }
+
     /// Whether the connection accepts another request after its last complete answer.
     fn keeps_open(&self, slot: usize) -> bool;
 }
@@ -122,29 +130,6 @@ pub fn open<D: Dialogue + 'static>(
     let (lines, pending_drains, connecting_due) = (Vec::new(), PendingDrains::default(), Stamp::NEVER);
     let transport = Connections { common, lines, most, pool, pending_drains, connecting_due, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
-}
-
-/// Fills `slices` with what follows the first `skip` bytes of the concatenated `parts`, as far as there is room. Returns
-/// how many are used: [`Dialogue::gather`] of a request that lies in several places.
-#[inline]
-pub fn gather<'a>(
-    parts: impl IntoIterator<Item = &'a [u8]>,
-    mut skip: usize,
-    slices: &mut [IoSlice<'a>; SLICES],
-) -> usize {
-    let mut used = 0;
-    for part in parts {
-        let left = part.get(skip..).unwrap_or_default();
-        skip = skip.saturating_sub(part.len());
-        if !left.is_empty() {
-            slices[used] = IoSlice::new(left);
-            used += 1;
-            if used == SLICES {
-                break;
-            }
-        }
-    }
-    used
 }
 
 /// The connections of a client.
@@ -185,12 +170,15 @@ impl<D: Dialogue> Connections<D> {
         let Some(slot) = pool.slot(number).filter(|slot| exchanges.is_outstanding(*slot)) else {
             match line.has_rest() {
                 true => line.pass_over(dialogue, buffer),
-                false => line.disturbed(buffer),
+                false => line.disturbed(buffer, |bytes| dialogue.is_filler(bytes)),
             }
             return;
         };
         if line.is_sending() {
+            let was_connecting = line.is_connecting();
             match line.send(common, dialogue, slot, exchanges) {
+                // The next attempt may fail as well.
+                Err(error) if was_connecting => return exchanges.fail_later(slot, error, PAUSE),
                 Err(error) => {
                     exchanges.now = Stamp::now();
                     return exchanges.fail(slot, error);
@@ -267,7 +255,7 @@ impl<D: Dialogue> Connections<D> {
             }
             line.begin(common, dialogue, slot, total, exchanges)
         });
-        if !had_connection && line.is_connecting() {
+        if line.is_connecting() {
             self.connecting_due = self.connecting_due.min(line.connecting_due());
         }
         if let Err(error) = begun {
@@ -325,8 +313,19 @@ impl<D: Dialogue> Transport for Connections<D> {
 
     fn connect(&mut self) -> Result<()> {
         let Self { common, lines, .. } = self;
-        let connected = lines.iter_mut().try_for_each(|line| line.connect(common, OPEN_LIMIT));
-        connected.map_err(|error| self.broken(&error))
+        // A connection that was reset before its making was seen to be over is an aborted one; with TLS it ends in the middle.
+        let is_reset = |error: &std::io::Error| {
+            use ErrorKind::{ConnectionAborted, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), ConnectionReset | ConnectionAborted | UnexpectedEof)
+        };
+        let mut attempts = ATTEMPTS;
+        let connected = lines.iter_mut().try_for_each(|line| {
+            let make = || line.connect(common, OPEN_LIMIT);
+            // Where one was in vain, the load does not wait for the others.
+            attempts = if made_or_left(&common.route.tally, attempts, make, is_reset)? { attempts } else { 1 };
+            Ok(())
+        });
+        connected.map_err(|error: std::io::Error| self.broken(&error))
     }
 
     #[inline]

@@ -38,3 +38,26 @@ pub(super) fn write_out<D: Dialogue>(
     }
     stream.flush()
 }
+
+/// Fills `slices` with what follows the first `skip` bytes of the concatenated `parts`, as far as there is room. Returns
+/// how many are used: [`Dialogue::gather`] of a request that lies in several places.
+#[inline]
+pub fn gather<'a>(
+    parts: impl IntoIterator<Item = &'a [u8]>,
+    mut skip: usize,
+    slices: &mut [IoSlice<'a>; SLICES],
+) -> usize {
+    let mut used = 0;
+    for part in parts {
+        let left = part.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(part.len());
+        if !left.is_empty() {
+            slices[used] = IoSlice::new(left);
+            used += 1;
+            if used == SLICES {
+                break;
+            }
+        }
+    }
+    used
+}

@@ -9,8 +9,8 @@ use crate::http1::malformed::Malformed;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum number of header fields of a reply.
 const MAX_HEADERS: usize = 256;
-/// Maximum number of interim (1xx) replies before the final one.
-const MAX_INTERIM: u8 = 16;
+/// Maximum number of interim (1xx) replies before the final one: some servers send one every second of a long answer.
+const MAX_INTERIM: u16 = 10_000;
 
 /// How a reply's body is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct ReplyReader {
     head: Head,
     /// The head's bytes so far, if it arrives in pieces.
     pending: Vec<u8>,
-    interim: u8,
+    interim: u16,
     body_bytes: u64,
     /// Name of the field that gives the length of the body's first part; empty if there is none.
     part_field: &'static str,
@@ -278,7 +278,11 @@ impl ParsedHead {
     fn take(&mut self, name: &str, value: &[u8], part_field: &str) -> Result<(), Malformed> {
         let head = &mut self.head;
         match name.len() {
-            14 if is(name, "Content-Length") => set_number(&mut head.length, name, value),
+            // Whoever joins repeated fields may repeat the length, too (RFC 9110, 8.6).
+            14 if is(name, "Content-Length") => {
+                let mut lengths = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+                lengths.try_for_each(|length| set_number(&mut head.length, name, length))
+            }
             length if length == part_field.len() && is(name, part_field) => {
                 set_number(&mut head.part_length, name, value)
             }

@@ -1,5 +1,6 @@
 //! A request that leaves while the server closes its idle connection.
 
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 
 use super::SerialConnection;
@@ -16,6 +17,13 @@ impl SerialConnection {
     pub(super) fn has_crossed(&self) -> bool {
         let unread = self.stream.as_ref().and_then(|stream| unacknowledged(stream.as_fd()));
         !self.heard && self.tallied.has_answered() && self.written > 0 && unread >= Some(self.written)
+    }
+
+    /// The same of a connection that was reset before the first byte of the request could be written. (Of later ones a reset does not
+    /// tell: it may come before the bytes that the server has read are acknowledged.)
+    #[cold]
+    pub(super) fn was_reset_before(&self, error: &io::Error) -> bool {
+        error.kind() == ErrorKind::ConnectionReset && self.written == 0 && self.tallied.has_answered()
     }
 
     /// Sends a request that the server has never seen on a new connection.
