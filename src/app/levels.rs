@@ -11,7 +11,7 @@ use crate::plan::{Outcome, Search};
 use crate::report;
 use crate::result::RunResult;
 use crate::result::reasons::{InvalidReason, Verdict};
-use crate::result::summary::{Ending, LevelSummary};
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::stdio::note;
 use crate::terms::LevelValue;
 use crate::terms::{LoadMode, Range};
@@ -21,6 +21,13 @@ const GONE: &str = "the run ends here, because the server is gone: no connection
     any answer; with --reconnect it goes on, and what fails meanwhile counts as failed";
 /// Limit on the levels of a range that are measured once more at its end.
 const MAX_REPEATED: usize = 4;
+
+/// Limit on the levels that are measured in a row while requests wait for a batch longer than they may take.
+const MAX_WAITING: usize = 16;
+/// Who waits for a batch does so for at least this share of its time.
+const MOSTLY: f64 = 0.5;
+/// By how much a level may be slower by chance than one before it.
+const AS_SLOW: f64 = 1.1;
 
 /// Measures every level that the plan asks for, adds each to `result` and prints it as it is done.
 ///
@@ -131,15 +138,22 @@ fn search<T: LevelValue>(
         return search(runner, &places, result, &|index: u32| job(range.listed[index as usize]));
     }
     let is_binary = runner.plan().measurement.binary_search;
+    let earlier = result.levels.len();
     let mut search = Search::new(range.clone(), is_binary);
     let mut unsettled = Vec::new();
-    let (mut last, mut confirmed, mut measures) = (None, false, false);
+    let (mut last, mut confirmed, mut measures, mut goes_on) = (None, false, false, false);
     while let Some(value) = search.next(last) {
+        if goes_on && result.levels.len() == earlier + 1 {
+            note!("{}: over the limit only while it waits for a batch; the range goes on", name(&result.levels));
+        }
         let measured = runner.level(&job(value)?, result)?;
         // An earlier run may have been broken off before it measured its last level further.
         let measured = measured || result.levels.last().is_some_and(|level| runner.earlier.is_open_at(level));
         measures |= measured;
-        if !confirmed && ends_a_range(runner, &result.levels) {
+        let waits = |result: &RunResult| !is_binary && waits_for_batches(runner, &result.levels[earlier..]);
+        // Whether the first of all is over the limit is looked at again where its last window was not.
+        let may_end = result.levels.len() == 1 || !waits(result);
+        if !confirmed && may_end && ends_a_range(runner, &result.levels) {
             confirmed = true;
             if measured {
                 confirm(runner, &job(value)?, result)?;
@@ -157,7 +171,8 @@ fn search<T: LevelValue>(
         let codes = runner.context.codes;
         // A queue that grows is too much, however low the latency still is.
         let is_too_much = is_binary && codes == Codes::Own && is_overloaded(level);
-        last = Some(if passes(codes, level) && !is_too_much { Outcome::Pass } else { Outcome::Fail });
+        goes_on = waits(result);
+        last = Some(if goes_on || passes(codes, level) && !is_too_much { Outcome::Pass } else { Outcome::Fail });
         if runner.must_stop() {
             break;
         }
@@ -211,6 +226,25 @@ fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()>
         runner.save(result);
     }
     Ok(())
+}
+
+/// Whether a range goes on although all its levels so far are over the limit: a lone request waits at the server until there is a
+/// batch, without that wait it would be within the limit, and with more load none waits longer.
+fn waits_for_batches(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
+    let percentile = runner.plan().measurement.percentile;
+    let latency = |level: &LevelSummary| level.client.key_latency_ns(percentile);
+    let waits = |level: &LevelSummary| {
+        let queued = level.server.as_ref().map_or(0.0, |server| server.times().queue_us as f64 * 1e3);
+        let limit = level.limit.map_or(0.0, |check| check.limit.as_nanos() as f64);
+        let is_most = queued >= MOSTLY * level.client.latency.mean_ns();
+        level.ending == Ending::OverThreshold && !is_overloaded(level) && is_most && latency(level) - queued < limit
+    };
+    let [first, ..] = levels else { return false };
+    let is_lone = matches!(first.load, LevelLoad::Concurrency(1));
+    is_lone
+        && runner.context.codes == Codes::Own
+        && levels.len() <= MAX_WAITING
+        && levels.iter().all(|level| waits(level) && latency(level) <= AS_SLOW * latency(first))
 }
 
 /// The name of the last level.

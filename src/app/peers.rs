@@ -97,8 +97,10 @@ fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     if plan.gate.undecided == Some(Decision::More) {
         return Err(Error::usage("--undecided more: levels of several processes are measured once; leave it out"));
     }
-    if !plan.measurement.stop_on.is_empty() {
-        return Err(Error::usage("--stop-on: one process cannot end a level of several; leave it out"));
+    if !plan.measurement.stop_on.is_empty() && !ranks.is_joint() {
+        return Err(Error::usage(
+            "--stop-on: separate loads end together, and none of them ends the others; leave it out",
+        ));
     }
     plan.load.ranks.neighbours = ranks.neighbours();
     if !ranks.is_joint() {

@@ -13,7 +13,8 @@ use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{BatchBook, LoadShape, PeriodicLoop, RunningLoad};
-use crate::measure::periodic::{follow, wait_for_end};
+use crate::measure::breaker::Breaker;
+use crate::measure::periodic::PeriodicRun;
 use crate::measure::verdict::exceeds_errors;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
@@ -74,11 +75,14 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     }
     let running = runner.begin(&level.recorder, &job)?;
     let joint = runner.context.ranks.filter(|ranks| ranks.is_joint());
+    let breaker = Breaker::new(&runner.plan().measurement.stop_on).shared(joint.is_some());
+    let interrupts = runner.context.interrupts;
+    let under_way = PeriodicRun { running: &running, recorder: &level.recorder, breaker: &breaker, interrupts };
     match joint {
-        Some(ranks) => follow(ranks, &running, &shape.progress, runner.context.interrupts)?,
+        Some(ranks) => under_way.follow(ranks, &shape.progress)?,
         None => {
             let mut saved = Stamp::now();
-            wait_for_end(&running, runner.context.interrupts, || {
+            under_way.wait_for_end(|| {
                 // Summing up a thousand batches takes a while, during which nobody sees that the load has ended.
                 if runner.saves() && level.recorder.completed().all() > 0 && Stamp::now().since(saved) >= SAVE_EVERY_NS
                 {
@@ -90,6 +94,7 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
         }
     }
     let (oddities, (stranded, stopped)) = (running.oddities(), stop(running));
+    let stranded = stranded || breaker.is_open();
     level.recorder.take_back();
     if let Some(observers) = runner.observers {
         observers.settle();

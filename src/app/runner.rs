@@ -28,6 +28,7 @@ use crate::measure::waterfall::Tracing;
 use crate::measure::window_summary::WindowFacts;
 use crate::observe::Observers;
 use crate::plan::{Plan, Wait};
+use crate::ranks::Ranks;
 use crate::record::LoadReport;
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, console, remarks};
@@ -316,7 +317,7 @@ impl<'a> Runner<'a> {
             interrupts: self.context.interrupts,
             metrics: self.session.metrics.as_ref(),
             host_monitor: self.session.host_monitor.as_ref().map(|machine| machine as &dyn HostMonitor),
-            breaker: Breaker::new(&plan.stop_on),
+            breaker: Breaker::new(&plan.stop_on).shared(self.context.ranks.is_some_and(Ranks::is_joint)),
             watcher: &watcher,
             settle: &settle,
             ranks: self.context.ranks,

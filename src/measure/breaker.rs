@@ -1,8 +1,13 @@
 //! [`Breaker`]: ends a run in which too many requests fail for too long, or one after the other.
+//!
+//! Where several processes share a load, each only counts its own requests; all hear everybody's counts in the same messages, and so
+//! find the same in them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 use crate::record::Completed;
@@ -15,29 +20,62 @@ const LOOKS: u32 = 64;
 /// Looks at what was over lately, whenever somebody waits anyway; requests know nothing of it.
 pub struct Breaker<'a> {
     rules: &'a [StopRule],
+    /// Other processes have requests of the same load.
+    is_shared: bool,
     state: RefCell<State>,
+}
+
+/// The requests of a process that were over so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    all: u64,
+    failed: u64,
+    /// The most that failed one after the other.
+    in_a_row: u64,
+}
+
+impl Counts {
+    /// Those of two processes. What failed in a row did so in one of them.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            failed: self.failed + other.failed,
+            in_a_row: self.in_a_row.max(other.in_a_row),
+        }
+    }
 }
 
 #[derive(Default)]
 struct State {
     /// What had ended in the open window at the last poll.
     last: Completed,
-    /// Requests that were over so far, and those of them that failed.
-    sums: (u64, u64),
-    /// Sums at earlier polls, oldest first.
-    looks: VecDeque<(Stamp, (u64, u64))>,
+    /// Requests of this process.
+    counts: Counts,
+    /// Counts of the load at earlier looks, oldest first.
+    looks: VecDeque<(Stamp, Counts)>,
     is_open: bool,
 }
 
 impl<'a> Breaker<'a> {
     /// One that has seen nothing yet.
     pub fn new(rules: &'a [StopRule]) -> Self {
-        Self { rules, state: RefCell::default() }
+        Self { rules, is_shared: false, state: RefCell::default() }
+    }
+
+    /// The same for a load that several processes share, if they do.
+    #[must_use]
+    pub fn shared(self, is_shared: bool) -> Self {
+        Self { is_shared, ..self }
     }
 
     /// Whether a rule has ended the run.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.state.borrow().is_open
+    }
+
+    /// Whether a rule has ended the run of all processes that share the load; all of them know that from the same messages.
+    pub(super) fn is_open_for_all(&self) -> bool {
+        self.is_shared && self.is_open()
     }
 
     /// Checks what has ended in the open window, and the longest run of failed requests in the level; says so where
@@ -47,58 +85,84 @@ impl<'a> Breaker<'a> {
             return false;
         }
         let mut state = self.state.borrow_mut();
+        state.add(completed, in_a_row);
+        if !self.is_shared {
+            let counts = state.counts;
+            self.judge(&mut state, now, counts);
+        }
+        state.is_open
+    }
+
+    /// The requests of this process, for the others.
+    pub(super) fn counts(&self) -> Counts {
+        self.state.borrow().counts
+    }
+
+    /// Checks what all processes that share the load have told, the last of them at `now`.
+    pub(super) fn hear(&self, now: Stamp, all: impl Iterator<Item = Counts>) {
+        if self.is_shared && !self.rules.is_empty() {
+            let counts = all.fold(Counts::default(), Counts::plus);
+            self.judge(&mut self.state.borrow_mut(), now, counts);
+        }
+    }
+
+    /// Ends the run if a rule does at these counts.
+    fn judge(&self, state: &mut State, now: Stamp, counts: Counts) {
+        if state.is_open {
+            return;
+        }
         if state.looks.is_empty() {
             // What ends before the first look counts, too.
-            state.looks.push_back((now, (0, 0)));
+            state.looks.push_back((now, Counts::default()));
         }
-        state.add(completed);
-        for rule in self.rules.iter().filter(|_| !state.is_open) {
-            let found = match *rule {
-                StopRule::Share { share, or_equal, over, least } => {
-                    let is_broken = |(all, failed): &(u64, u64)| {
-                        // 3 of 30 are 0.1, but a tenth of 30 may be rounded to more than 3.
-                        let found = *failed as f64 / *all as f64;
-                        found > share || (or_equal && found >= share)
-                    };
-                    let found = state.within(over, least, now).filter(is_broken);
-                    found.map(|(all, failed)| format!("{failed} of the latest {all} requests failed"))
-                }
-                StopRule::InARow { failures } => {
-                    (in_a_row >= failures).then(|| format!("{in_a_row} requests failed in a row"))
-                }
-            };
-            if let Some(found) = found {
+        match self.rules.iter().find_map(|rule| state.breaks(rule, counts, now).map(|found| (rule, found))) {
+            Some((rule, found)) => {
                 note!("--stop-on '{rule}': {found}; the run ends");
                 state.is_open = true;
-                return true;
             }
+            None => state.keep(self.rules, now, counts),
         }
-        state.keep(self.rules, now);
-        state.is_open
     }
 }
 
 impl State {
     /// Adds what has ended since the last poll. A new window counts from zero.
-    fn add(&mut self, completed: Completed) {
+    fn add(&mut self, completed: Completed, in_a_row: u64) {
         let is_new = completed.all() < self.last.all() || completed.failed < self.last.failed;
         let before = if is_new { Completed::default() } else { self.last };
-        self.sums.0 += (completed.succeeded + completed.failed).saturating_sub(before.succeeded + before.failed);
-        self.sums.1 += completed.failed - before.failed;
+        self.counts.all += (completed.succeeded + completed.failed).saturating_sub(before.succeeded + before.failed);
+        self.counts.failed += completed.failed - before.failed;
+        self.counts.in_a_row = self.counts.in_a_row.max(in_a_row);
         self.last = completed;
     }
 
+    /// What a rule finds in these counts that ends the run, if anything.
+    fn breaks(&self, rule: &StopRule, counts: Counts, now: Stamp) -> Option<String> {
+        match *rule {
+            StopRule::Share { share, or_equal, over, least } => {
+                let (all, failed) = self.within(counts, over, least, now)?;
+                // 3 of 30 are 0.1, but a tenth of 30 may be rounded to more than 3.
+                let found = failed as f64 / all as f64;
+                let is_broken = found > share || (or_equal && found >= share);
+                is_broken.then(|| format!("{failed} of the latest {all} requests failed"))
+            }
+            StopRule::InARow { failures } => {
+                (counts.in_a_row >= failures).then(|| format!("{} requests failed in a row", counts.in_a_row))
+            }
+        }
+    }
+
     /// Requests that ended within a rule's time and how many of them failed, once known.
-    fn within(&self, over: Duration, least: u64, now: Stamp) -> Option<(u64, u64)> {
+    fn within(&self, counts: Counts, over: Duration, least: u64, now: Stamp) -> Option<(u64, u64)> {
         let whole = self.looks.iter().rev().find(|(at, _)| now - *at >= over);
         let since = if least > 0 { whole.or(self.looks.front()) } else { whole };
         let (_, since) = since?;
-        let (all, failed) = (self.sums.0 - since.0, self.sums.1 - since.1);
+        let (all, failed) = (counts.all - since.all, counts.failed - since.failed);
         (all >= least.max(1)).then_some((all, failed))
     }
 
     /// Keeps a sample if the last one is some time ago, and drops those that no rule needs.
-    fn keep(&mut self, rules: &[StopRule], now: Stamp) {
+    fn keep(&mut self, rules: &[StopRule], now: Stamp, counts: Counts) {
         let time = |rule: &StopRule| match rule {
             StopRule::Share { over, .. } => Some(*over),
             StopRule::InARow { .. } => None,
@@ -108,7 +172,7 @@ impl State {
         if self.looks.back().is_some_and(|(at, _)| now - *at < shortest / LOOKS) {
             return;
         }
-        self.looks.push_back((now, self.sums));
+        self.looks.push_back((now, counts));
         while self.looks.get(1).is_some_and(|(at, _)| now - *at >= longest) {
             self.looks.pop_front();
         }
@@ -181,6 +245,36 @@ mod tests {
         let poll = |at, in_a_row| breaker.poll(Stamp(at), Completed::default(), in_a_row);
         assert!(!poll(1, 9) && !breaker.is_open());
         assert!(poll(2, 12) && breaker.is_open() && poll(3, 0), "it stays so");
+    }
+
+    #[test]
+    fn processes_that_share_a_load_find_the_same_in_the_counts_of_all() {
+        let rules = [rule(60)];
+        let breakers = [Breaker::new(&rules).shared(true), Breaker::new(&rules).shared(true)];
+        // All requests of one process fail, which are a twentieth, and then a fifth of those of both.
+        let heard = |look: u64, failed: u64| {
+            let over = [(190 * look, 0), (0, failed)];
+            for (breaker, (succeeded, failed)) in breakers.iter().zip(over) {
+                assert!(!breaker.poll(Stamp(look), Completed { succeeded, failed, cancelled: 0 }, failed));
+            }
+            for breaker in &breakers {
+                breaker.hear(Stamp(look), breakers.iter().map(Breaker::counts));
+            }
+            breakers.each_ref().map(Breaker::is_open_for_all)
+        };
+        assert_eq!(heard(1, 10), [false; 2]);
+        assert_eq!(heard(2, 50), [true; 2]);
+    }
+
+    #[test]
+    fn a_process_whose_requests_fail_in_a_row_ends_the_load_of_all() {
+        let rules = [StopRule::InARow { failures: 10 }];
+        let breaker = Breaker::new(&rules).shared(true);
+        let counts = |in_a_row| Counts { all: 20, failed: 10, in_a_row };
+        breaker.hear(Stamp(1), [counts(9), counts(9)].into_iter());
+        assert!(!breaker.is_open());
+        breaker.hear(Stamp(2), [counts(0), counts(10)].into_iter());
+        assert!(breaker.is_open());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::breaker::Breaker;
 use crate::error::{Error, Result};
 use crate::heartbeat::{Heartbeat, Progress};
 use crate::measurement::Measurement;
@@ -21,6 +22,8 @@ const POLL: Duration = Duration::from_millis(2);
 /// What the processes know of each other's end. Without other processes it has nothing to do.
 pub(super) struct EndBarrier<'a> {
     heartbeat: Option<RefCell<Heartbeat<'a, ()>>>,
+    /// Ends the load of all where too many of its requests fail.
+    breaker: &'a Breaker<'a>,
     /// Counts interrupts that all know of.
     interrupts: &'a AtomicUsize,
     /// What this process would end with.
@@ -33,13 +36,14 @@ pub(super) struct EndBarrier<'a> {
 
 impl<'a> EndBarrier<'a> {
     /// That of a level.
-    pub(super) fn for_level(measurement: &Measurement<'a>) -> Self {
-        Self::new(measurement.ranks, measurement.interrupts)
+    pub(super) fn for_level(measurement: &'a Measurement<'a>) -> Self {
+        Self::new(measurement.ranks, measurement.interrupts, &measurement.breaker)
     }
 
-    fn new(ranks: Option<&'a Ranks>, interrupts: &'a AtomicUsize) -> Self {
+    fn new(ranks: Option<&'a Ranks>, interrupts: &'a AtomicUsize, breaker: &'a Breaker<'a>) -> Self {
         Self {
-            heartbeat: ranks.map(|ranks| RefCell::new(Heartbeat::every(INTERVAL, ranks))),
+            heartbeat: ranks.map(|ranks| RefCell::new(Heartbeat::every(INTERVAL, ranks, breaker))),
+            breaker,
             interrupts,
             local_ending: Cell::new(None),
             over: Cell::new(false),
@@ -53,7 +57,8 @@ impl<'a> EndBarrier<'a> {
         self.heartbeat = None;
     }
 
-    /// Whether the level is over for all: each has what it needs, one was interrupted, or one is lost. Never waits.
+    /// Whether the level is over for all: each has what it needs, one was interrupted, one is lost, or too many of the requests of
+    /// all fail. Never waits.
     pub(super) fn is_over(&self) -> bool {
         let Some(heartbeat) = &self.heartbeat else { return false };
         if !self.over.get()
@@ -72,7 +77,7 @@ impl<'a> EndBarrier<'a> {
         if interrupted {
             self.interrupts.fetch_max(1, Ordering::Relaxed);
         }
-        self.over.set(interrupted || all.iter().all(|rank| rank.done));
+        self.over.set(interrupted || self.breaker.is_open_for_all() || all.iter().all(|rank| rank.done));
         Ok(())
     }
 
@@ -134,14 +139,17 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::clock::Stamp;
+    use crate::record::Completed;
+    use crate::terms::StopRule;
     use ::ranks::threads::together;
 
     #[test]
     fn all_end_when_the_last_has_what_it_needs() {
         let settled = AtomicUsize::new(0);
         let ended = together(3, |ranks| {
-            let interrupts = AtomicUsize::new(0);
-            let barrier = EndBarrier::new(Some(&ranks), &interrupts);
+            let (interrupts, breaker) = (AtomicUsize::new(0), Breaker::new(&[]));
+            let barrier = EndBarrier::new(Some(&ranks), &interrupts, &breaker);
             for _ in 0..50 * ranks.part().rank {
                 assert!(!barrier.is_over(), "one needs more");
                 thread::sleep(Duration::from_millis(1));
@@ -154,14 +162,32 @@ mod tests {
     }
 
     #[test]
+    fn too_many_failures_of_one_end_all_together() {
+        let rules = [StopRule::InARow { failures: 3 }];
+        let endings = together(3, |ranks| {
+            let (interrupts, breaker) = (AtomicUsize::new(0), Breaker::new(&rules).shared(true));
+            let barrier = EndBarrier::new(Some(&ranks), &interrupts, &breaker);
+            let failed = if ranks.part().rank == 2 { 3 } else { 0 };
+            let completed = Completed { succeeded: 10, failed, cancelled: 0 };
+            // None of them has what it needs.
+            wait(|| match breaker.poll(Stamp::now(), completed, failed) || barrier.is_over() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(POLL),
+            });
+            barrier.wait_with(Ending::Complete).is_ok() && breaker.is_open_for_all()
+        });
+        assert_eq!(endings, [true; 3]);
+    }
+
+    #[test]
     fn a_rank_that_cannot_go_on_ends_the_others() {
         let messages = together(2, |ranks| {
-            let interrupts = AtomicUsize::new(0);
+            let (interrupts, breaker) = (AtomicUsize::new(0), Breaker::new(&[]));
             if ranks.part().rank == 1 {
                 ranks.give_up(&Error::server("the server is gone"));
                 return String::new();
             }
-            EndBarrier::new(Some(&ranks), &interrupts).wait_with(Ending::Stable).unwrap_err().to_string()
+            EndBarrier::new(Some(&ranks), &interrupts, &breaker).wait_with(Ending::Stable).unwrap_err().to_string()
         });
         assert_eq!(messages[0], "rank 1 (host1): the server is gone");
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::{Breaker, Counts};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -53,6 +54,8 @@ pub(super) struct Progress {
     pub(super) broken: bool,
     /// It has what it needs, and would end.
     pub(super) done: bool,
+    /// Requests that were over here, for rules about all of them; filled in as well.
+    pub(super) counts: Counts,
 }
 
 /// What one process sends: how far it is, and the next result that the others have not received.
@@ -65,6 +68,8 @@ struct Beat<T> {
 /// The exchanges of a level, or of several. They carry results of kind `T`, one each, in order.
 pub(super) struct Heartbeat<'a, T> {
     ranks: &'a Ranks,
+    /// Hears what the requests of all have come to.
+    breaker: &'a Breaker<'a>,
     interval: Duration,
     next: Stamp,
     under_way: bool,
@@ -75,9 +80,10 @@ pub(super) struct Heartbeat<'a, T> {
 
 impl<'a, T: Serialize + DeserializeOwned> Heartbeat<'a, T> {
     /// One exchange every `interval`, the first at once.
-    pub(super) fn every(interval: Duration, ranks: &'a Ranks) -> Self {
+    pub(super) fn every(interval: Duration, ranks: &'a Ranks, breaker: &'a Breaker<'a>) -> Self {
         let received = (0..ranks.part().size).map(|_| VecDeque::new()).collect();
-        Self { ranks, interval, next: Stamp::now(), under_way: false, pending: VecDeque::new(), received }
+        let (next, pending) = (Stamp::now(), VecDeque::new());
+        Self { ranks, breaker, interval, next, under_way: false, pending, received }
     }
 
     /// The others receive this with the next exchange that has room.
@@ -106,7 +112,7 @@ impl<'a, T: Serialize + DeserializeOwned> Heartbeat<'a, T> {
             if Stamp::now() >= self.next {
                 let at = self.ranks.offset().to_zero(Stamp::now().0);
                 let interrupted = interrupt::counter().load(Ordering::Relaxed) > 0;
-                let progress = Progress { at, interrupted, ..local_progress() };
+                let progress = Progress { at, interrupted, counts: self.breaker.counts(), ..local_progress() };
                 self.ranks.begin(&Beat { progress, result: self.pending.pop_front() }, ANSWER_LIMIT)?;
                 self.under_way = true;
             }
@@ -119,7 +125,14 @@ impl<'a, T: Serialize + DeserializeOwned> Heartbeat<'a, T> {
             received.extend(beat.result);
             beat.progress
         });
-        Ok(Some(all.collect()))
+        let all: Vec<Progress> = all.collect();
+        // What warms up is not looked at.
+        if !all.iter().any(|progress| progress.warming) {
+            // On the clock of rank 0, so that all look at the same time.
+            let last = all.iter().map(|progress| progress.at).max().unwrap_or(0);
+            self.breaker.hear(Stamp(last), all.iter().map(|progress| progress.counts));
+        }
+        Ok(Some(all))
     }
 
     /// The next result of each, once all have sent it.
@@ -148,7 +161,8 @@ mod tests {
     fn all_decide_by_the_same_messages_and_results_arrive_in_order() {
         let ended = together(3, |ranks| {
             let rank = ranks.part().rank;
-            let mut heartbeat = Heartbeat::every(Duration::from_millis(50), &ranks);
+            let breaker = Breaker::new(&[]);
+            let mut heartbeat = Heartbeat::every(Duration::from_millis(50), &ranks, &breaker);
             // Some have their results later than others.
             thread::sleep(Duration::from_millis(30 * rank as u64));
             (0..3).for_each(|number| heartbeat.send(number * 10 + rank));

@@ -21,7 +21,6 @@ use crate::level::edges::Noted;
 use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::RunningLoad;
 use crate::log::Log;
-use crate::machine::pauses;
 use crate::measurement::Measurement;
 use crate::ranks::Edge;
 use crate::result::disturbance::Disturbance;
@@ -29,6 +28,7 @@ use crate::result::summary::{ClientSummary, Distribution, Ending, LevelLoad};
 use crate::silence::Silence;
 use crate::slicer::Slicer;
 use crate::stdio::note;
+use crate::still::time_that_counts;
 use crate::verdict::{Evidence, Flows, closed_loop_gap, judge, more_wait};
 use crate::waiting::{Sample, Sampled, Sampler};
 use crate::window_sets::Windows;
@@ -111,7 +111,7 @@ fn measure_with(
         flows: history.flows(),
         outstanding: result.outstanding.mean(),
         held_back: result.held_back,
-        still: pauses::total(result.client.start, boundaries.last().copied().unwrap_or(began)),
+        still: time_that_counts(&result.client, boundaries.last().copied().unwrap_or(began)),
         beside_others,
     };
     let (parts, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
@@ -125,7 +125,7 @@ fn measure_with(
     (summary.windows, summary.timeline) = log.finish(began, &summary.disturbances);
     (summary.client_usage, summary.server_usage) = usage;
     (summary.threads, summary.connections, summary.looks) = (Some(run.facts.issuers), connections, looks.count);
-    let noted = Noted { oddities: &oddities, began, boundaries: &boundaries, evidence: &evidence, windows: &history };
+    let noted = Noted { oddities: &oddities, began, boundaries: &boundaries, windows: &history };
     edges::remark(&mut summary, measurement, &noted);
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();

@@ -40,6 +40,7 @@ mod slicer;
 pub mod stability;
 pub mod stages;
 mod stall;
+mod still;
 pub mod sweep;
 pub mod verdict;
 pub mod waiting;

@@ -41,7 +41,7 @@ pub use peers::Peers;
 pub use relay::{Left, OverParent, Relay};
 
 /// Version of the protocol between ranks; any other is refused.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// Time limit of steps without a running load: a server may be started, models loaded, files read.
 pub const STEP_LIMIT: Duration = Duration::from_secs(600);

@@ -128,7 +128,7 @@ mod tests {
             })
         };
         let current = env!("CARGO_PKG_VERSION");
-        assert!(met("0.0.1", "task")[0].as_ref().unwrap_err().contains("is triton-bench 0.0.1 (protocol 2)"));
+        assert!(met("0.0.1", "task")[0].as_ref().unwrap_err().contains("is triton-bench 0.0.1 (protocol 3)"));
         assert_eq!(met(current, "task"), [Ok(Mode::Joint), Ok(Mode::Joint)]);
         assert_eq!(met(current, "other"), [Ok(Mode::Separate), Ok(Mode::Separate)]);
     }

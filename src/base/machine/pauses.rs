@@ -77,6 +77,27 @@ pub fn total(from: Stamp, to: Stamp) -> Duration {
     pauses.iter().filter(|pause| pause.from < to && pause.to > from).map(|pause| pause.length).sum()
 }
 
+/// The longest that it stood still in pauses that begin within `span`, of those that touch the time between two moments.
+pub fn most_within(from: Stamp, to: Stamp, span: Duration) -> Duration {
+    let pauses = PAUSES.lock();
+    let touching: Vec<&Pause> = pauses.iter().filter(|pause| pause.from < to && pause.to > from).collect();
+    let together = |first: &Pause| {
+        let end = first.from.plus_duration(span);
+        let begun =
+            touching.iter().filter(|pause| pause.from == first.from || first.from < pause.from && pause.from < end);
+        begun.map(|pause| pause.length).sum()
+    };
+    touching.iter().map(|first| together(first)).max().unwrap_or_default()
+}
+
+/// Notes a pause far in the future; returns when it begins.
+#[cfg(feature = "testing")]
+pub fn note_one(length: Duration) -> Stamp {
+    let from = Stamp(u64::MAX - 1_000_000_000_000);
+    PAUSES.lock().push(Pause { from, to: from.plus_duration(length), length });
+    from
+}
+
 fn pause(asked: Duration, before: &Clocks, after: &Clocks) -> Option<Pause> {
     let passed = after.now - before.now;
     let suspended = after.booted.saturating_sub(before.booted).saturating_sub(passed);
@@ -114,5 +135,22 @@ mod tests {
         PAUSES.lock().push(Pause { from, to, length });
         assert_eq!(total(from.plus(10), to.plus(10)), length);
         assert_eq!(total(to, to.plus(10)), Duration::ZERO);
+    }
+
+    #[test]
+    fn pauses_of_one_request_count_together() {
+        // No other test has pauses there.
+        let second = |number: u64| Stamp(u64::MAX - 100_000_000_000 + number * 1_000_000_000);
+        let length = Duration::from_millis(500);
+        for number in [0, 3, 4, 20] {
+            let from = second(number);
+            PAUSES.lock().push(Pause { from, to: from.plus_duration(length), length });
+        }
+        let most = |seconds| most_within(second(0), second(30), Duration::from_secs(seconds));
+        assert_eq!(
+            [most(0), most(1), most(2), most(5), most(60)].map(|most| most.as_millis()),
+            [500, 500, 1000, 1500, 2000]
+        );
+        assert_eq!(most_within(second(5), second(19), Duration::from_secs(60)), Duration::ZERO);
     }
 }

@@ -18,8 +18,8 @@ use crate::measurement::Measurement;
 use crate::record::LoadReport;
 use crate::result::remark::Remark;
 use crate::result::summary::{Ending, LevelSummary};
+use crate::still::short_pauses;
 use crate::terms::MeasurementPlan;
-use crate::verdict::Evidence;
 use crate::waiting::wait;
 use crate::warm_up::WarmUp;
 use crate::window_sets::Windows;
@@ -83,8 +83,6 @@ pub(super) struct Noted<'a> {
     pub(super) began: Stamp,
     /// When windows began and ended.
     pub(super) boundaries: &'a [Stamp],
-    /// By which it is judged.
-    pub(super) evidence: &'a Evidence,
     /// All of them.
     pub(super) windows: &'a Windows,
 }
@@ -95,9 +93,10 @@ pub(super) fn remark(summary: &mut LevelSummary, measurement: &Measurement<'_>, 
         // The server has counted the requests of the other processes, too.
         summary.remarks.clear();
     }
-    let Noted { oddities, began, boundaries, evidence, windows } = *noted;
+    let Noted { oddities, began, boundaries, windows } = *noted;
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
-    let further = pauses::total(began, end).saturating_sub(evidence.still);
+    let counted = pauses::total(summary.client.start, end);
+    let further = pauses::total(began, end).saturating_sub(counted);
     // All processes of a load say the same.
     let joint = measurement.joint().map(|_| measurement.plan.warmup + ramp_limit(measurement.plan));
     let before_first = joint.unwrap_or_else(|| boundaries.first().map_or(Duration::ZERO, |first| *first - began));
@@ -107,9 +106,10 @@ pub(super) fn remark(summary: &mut LevelSummary, measurement: &Measurement<'_>, 
         Remark::of_warm_up(before_first + step.over, statistic, [step.before, step.after])
     });
     let answers = about_answers(summary, measurement.ranks.is_none());
-    summary
-        .remarks
-        .extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)).chain(answers).chain(warm_up));
+    let short = short_pauses(&summary.client, end);
+    summary.remarks.extend(
+        Remark::of_replies(oddities).chain(Remark::of_pauses(further)).chain(short).chain(answers).chain(warm_up),
+    );
 }
 
 impl Trials<'_> {

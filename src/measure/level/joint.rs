@@ -16,14 +16,14 @@ use crate::heartbeat::{Heartbeat, Progress};
 use crate::history::WindowSet;
 use crate::interrupt;
 use crate::level::{Trials, edges};
-use crate::measurement::Outlook;
+use crate::measurement::{Measurement, Outlook};
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
 use crate::ranks::{Closing, EarlyEnd, Edge, Span, WindowReport, close, joined};
 use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{Ending, LevelSummary};
-use crate::terms::{MeasurementPlan, WindowRule};
+use crate::terms::WindowRule;
 use crate::verdict::Evidence;
 use ::ranks::{ANSWER_LIMIT, Ranks};
 
@@ -67,11 +67,12 @@ impl LocalPart {
 }
 
 impl<'a> JointWindows<'a> {
-    pub(super) fn new(ranks: &'a Ranks, plan: &MeasurementPlan) -> Self {
+    pub(super) fn new(ranks: &'a Ranks, measurement: &'a Measurement<'a>) -> Self {
+        let plan = measurement.plan;
         let interval = if plan.window.requests().is_some() { COUNT_INTERVAL } else { TIME_INTERVAL };
         Self {
             ranks,
-            heartbeat: Heartbeat::every(interval, ranks),
+            heartbeat: Heartbeat::every(interval, ranks, &measurement.breaker),
             first: Stamp::NEVER,
             rule: plan.window,
             over: 0,

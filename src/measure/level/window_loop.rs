@@ -34,8 +34,8 @@ enum Ended {
 impl Trials<'_> {
     /// Windows that abut, until they agree or there are enough; those of all together, where several processes share the load.
     pub(super) fn until_settled(&mut self) -> Result<Ending> {
-        let plan = self.measurement.plan;
-        let mut joint = self.measurement.joint().map(|ranks| JointWindows::new(ranks, plan));
+        let measurement = self.measurement;
+        let mut joint = measurement.joint().map(|ranks| JointWindows::new(ranks, measurement));
         if joint.is_some() {
             self.barrier.remove();
         }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::breaker::Breaker;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::heartbeat::{Heartbeat, Progress};
@@ -58,10 +59,10 @@ struct JointStages<'a> {
 }
 
 impl<'a> JointStages<'a> {
-    fn new(ranks: &'a Ranks) -> Self {
+    fn new(ranks: &'a Ranks, breaker: &'a Breaker<'a>) -> Self {
         Self {
             ranks,
-            heartbeat: Heartbeat::every(INTERVAL, ranks),
+            heartbeat: Heartbeat::every(INTERVAL, ranks, breaker),
             unreported: VecDeque::new(),
             local_progress: Progress::default(),
             all: Vec::new(),
@@ -106,7 +107,8 @@ impl Play<'_> {
         start: Option<Stamp>,
     ) -> Result<()> {
         self.barrier.remove();
-        let mut joint = JointStages::new(ranks);
+        let measurement = self.measurement;
+        let mut joint = JointStages::new(ranks, &measurement.breaker);
         let outcome =
             self.run_together(&mut joint, count, first, start).and_then(|()| self.exchange_the_last(&mut joint));
         let outcome = outcome.and_then(|()| joint.trouble.take().map_or(Ok(()), Err));
@@ -268,7 +270,7 @@ impl Play<'_> {
         let mut level = window.summarize(models, over.stage.level.load, over.counted(), conclusion);
         (level.client_usage, level.server_usage) = over.usage;
         over.note_client(&mut level, self.measurement);
-        let (evidence, owns_server) = (over.evidence(self.measurement), joint.ranks.owns_server());
+        let (evidence, owns_server) = (over.evidence(self.measurement, &level.client), joint.ranks.owns_server());
         joint.heartbeat.send((report, Closing::new(&level, &evidence, LoadReport::default(), owns_server)));
         joint.unreported.push_back(Unreported { over, readings });
     }

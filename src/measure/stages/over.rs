@@ -9,17 +9,17 @@ use crate::decision::{check_with, complete};
 use crate::history::{Conclusion, WindowSet};
 use crate::level_run::LevelRun;
 use crate::log::Log;
-use crate::machine::pauses;
 use crate::machine::usage::Usage;
 use crate::measurement::{Measurement, Unwatched};
 use crate::metrics::MetricsFold;
 use crate::record::Completed;
 use crate::result::disturbance::Disturbance;
 use crate::result::remark::Remark;
-use crate::result::summary::{Disturbances, Ending, LevelSummary};
+use crate::result::summary::{ClientSummary, Disturbances, Ending, LevelSummary};
 use crate::slicer::Slicer;
 use crate::stages::running::RunningStage;
 use crate::stall::{say_given_up, silence_of_a_stage};
+use crate::still::{short_pauses, time_that_counts};
 use crate::verdict::{Evidence, judge};
 use crate::waiting::GRACE;
 use crate::window_summary::{about_answers, summarize};
@@ -172,7 +172,7 @@ impl EndingStage {
         (summary.windows, summary.timeline) = log.finish(start, &summary.disturbances);
         (summary.client_usage, summary.server_usage) = self.usage;
         self.note_client(&mut summary, measurement);
-        let evidence = self.evidence(measurement);
+        let evidence = self.evidence(measurement, &summary.client);
         summary.verdict = judge(&summary, &evidence);
         (summary, evidence)
     }
@@ -183,11 +183,12 @@ impl EndingStage {
         (summary.threads, summary.connections) = (Some(level.facts.issuers), measurement.backend.connections());
         // The server's counts of a stage have requests of its neighbours in them.
         let answers = about_answers(summary, measurement.ranks.is_none());
-        summary.remarks = Remark::of_replies(&load.oddities()).chain(answers).collect();
+        let short = short_pauses(&summary.client, self.end());
+        summary.remarks = Remark::of_replies(&load.oddities()).chain(short).chain(answers).collect();
     }
 
     /// The evidence for its verdict besides the summary.
-    pub(super) fn evidence(&self, measurement: &Measurement<'_>) -> Evidence {
+    pub(super) fn evidence(&self, measurement: &Measurement<'_>, client: &ClientSummary) -> Evidence {
         Evidence {
             percentile: measurement.plan.percentile,
             disagreement: None,
@@ -198,7 +199,7 @@ impl EndingStage {
             flows: None,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
-            still: pauses::total(self.stage.load.started(), self.end()),
+            still: time_that_counts(client, self.end()),
             beside_others: self.beside_others,
         }
     }

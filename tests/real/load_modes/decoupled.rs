@@ -79,7 +79,7 @@ fn a_periodic_load_that_fails_says_so() {
     assert_eq!(finished.code(), 3, "{}\n{}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("Requests: 4 sent, 0 completed, 4 failed\n"), "{}", finished.stdout);
     assert!(finished.stdout.contains("Verdict: invalid: 4 of 4 requests failed\n"), "{}", finished.stdout);
-    assert!(finished.stderr.contains("requests failed: Internal"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("1 request failed: Internal"), "{}", finished.stderr);
 }
 
 #[test]

@@ -27,6 +27,20 @@ fn timed_a_concurrency_without_end_grows_to_the_threshold() {
     assert!(report.text.contains("\nHighest level within 30 msec: concurrency 2\n"), "{}", report.text);
 }
 
+#[test]
+fn a_range_goes_on_where_a_lone_request_waits_for_a_batch() {
+    let batching = "dynamic_batching { preferred_batch_size: [4] max_queue_delay_microseconds: 200000 }";
+    let levels = "--async --concurrency-range 1:4:1 -p 500 -s 1000000 -l";
+    let finished = run(Model::sleeping("m", 1).with(batching), &format!("{levels} 100"));
+    let report = finished.report();
+    assert_eq!(report.values(), [1.0, 2.0, 3.0, 4.0], "{}", report.text);
+    assert!(finished.stderr.contains("while it waits for a batch; the range goes on"), "{}", finished.stderr);
+    assert!(report.text.contains("at concurrency 4"), "{}", report.text);
+    // What computes for so long does not wait.
+    let finished = run(Model::sleeping("m", 200), &format!("{levels} 100"));
+    assert_eq!(finished.report_with(5).values(), [1.0], "{}", finished.stdout);
+}
+
 /// A level whose queue is left to the next one would spoil that: here a second's worth of requests piles up.
 #[test]
 fn the_level_after_an_overload_does_not_meet_its_queue() {

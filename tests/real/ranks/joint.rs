@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::mpi::Mpi;
+use crate::support::http_server::{Act, HttpServer, Received, good_answer, reply};
 use crate::support::{Export, Finished, Model, Program, Repository, TritonServer};
 
 /// The requests of a run, by what tells them apart, and how many there were of each.
@@ -228,5 +230,43 @@ fn what_cannot_be_shared_is_refused_once_and_before_anything_is_started() {
             assert_eq!(run.code(), 99, "{}", run.stderr);
             assert_eq!(run.stderr.matches(message).count(), 1, "{mpi:?}: {}", run.stderr);
         }
+    }
+}
+
+#[test]
+fn failures_in_a_row_end_the_load_of_all_and_are_told_once() {
+    let answer = |request: &Received| {
+        let answer = if request.ordinal < 100 { good_answer() } else { reply("500 Oops", "", b"") };
+        vec![Act::Wait(Duration::from_millis(2)), Act::Send(answer)]
+    };
+    let loads = [
+        "--concurrency-range 2 --request-count 1000000",
+        "--request-rate-range 200 --request-count 1000000",
+        "--concurrency-range 2 -p 60000",
+        "--stage concurrency:2:600s --stage concurrency:2:1s",
+    ];
+    for (load, mpi) in loads.into_iter().flat_map(|load| Mpi::all().into_iter().map(move |mpi| (load, mpi))) {
+        let server = HttpServer::start(answer);
+        let program = Program::new().args("-m m --max-errors 100% --stop-on").arg("consecutive>10").args(load);
+        let run = program.args("-u").arg(server.url()).ranks(mpi, 2).run();
+        assert_eq!(run.code(), 3, "{mpi:?}, {load}: {}\n{}", run.stdout, run.stderr);
+        let said = "requests failed in a row; the run ends";
+        assert_eq!(run.stderr.matches(said).count(), 1, "{mpi:?}, {load}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_share_of_the_failures_of_all_together_ends_a_load() {
+    for mpi in Mpi::all() {
+        let server = HttpServer::start(|request: &Received| {
+            let answer = if request.ordinal.is_multiple_of(2) { good_answer() } else { reply("500 Oops", "", b"") };
+            vec![Act::Wait(Duration::from_millis(2)), Act::Send(answer)]
+        });
+        let program = Program::new()
+            .args("-m m --max-errors 100% --concurrency-range 2 --request-count 1000000 --stop-on")
+            .arg("errors>10% over 600s of 200");
+        let run = program.args("-u").arg(server.url()).ranks(mpi, 2).run();
+        assert_eq!(run.code(), 3, "{mpi:?}: {}\n{}", run.stdout, run.stderr);
+        assert_eq!(run.stderr.matches("requests failed; the run ends").count(), 1, "{mpi:?}: {}", run.stderr);
     }
 }
