@@ -18,19 +18,34 @@ struct Owed {
     configuration: Value,
 }
 
-static OWED: Mutex<Vec<Owed>> = Mutex::new(Vec::new());
+/// What is owed.
+struct Ledger {
+    owed: Vec<Owed>,
+    /// All is being given back, and nothing may be changed any more.
+    is_closed: bool,
+}
 
-/// Notes that the model had this configuration before it was changed.
-pub fn owe(server: &Arc<dyn Backend>, model: &str, configuration: &Value) {
-    let mut owed = OWED.lock();
-    if !owed.iter().any(|owed| owed.is(server, model)) {
-        owed.push(Owed { server: Arc::clone(server), model: model.to_owned(), configuration: configuration.clone() });
+static LEDGER: Mutex<Ledger> = Mutex::new(Ledger { owed: Vec::new(), is_closed: false });
+
+/// Notes that the model had this configuration before it is changed.
+///
+/// # Errors
+/// If it must not be changed, because the program ends: what was given back would be lost again.
+pub fn owe(server: &Arc<dyn Backend>, model: &str, configuration: &Value) -> Result<()> {
+    let mut ledger = LEDGER.lock();
+    if ledger.is_closed {
+        return Err(Error::machine("the program ends, and loads no other configuration"));
     }
+    if !ledger.owed.iter().any(|owed| owed.is(server, model)) {
+        let (server, model) = (Arc::clone(server), model.to_owned());
+        ledger.owed.push(Owed { server, model, configuration: configuration.clone() });
+    }
+    Ok(())
 }
 
 /// The model has its own configuration again.
 pub fn settle(server: &Arc<dyn Backend>, model: &str) {
-    OWED.lock().retain(|owed| !owed.is(server, model));
+    LEDGER.lock().owed.retain(|owed| !owed.is(server, model));
 }
 
 impl Owed {
@@ -47,7 +62,11 @@ impl Owed {
 /// Asks the servers to load what they are owed, for an exit that must not take longer than `limit`. Returns which models
 /// have not confirmed it: a server that was asked goes on loading.
 pub fn settle_all(limit: Duration) -> Vec<String> {
-    let owed = std::mem::take(&mut *OWED.lock());
+    let owed = {
+        let mut ledger = LEDGER.lock();
+        ledger.is_closed = true;
+        std::mem::take(&mut ledger.owed)
+    };
     let mut open: Vec<String> = owed.iter().map(|owed| owed.model.clone()).collect();
     let (sender, receiver) = mpsc::channel();
     for owed in owed {

@@ -73,6 +73,9 @@ impl TunePlan {
     pub fn load_words(&self) -> String {
         match self.searches_load() {
             true => "as many requests outstanding as meet the constraints, and as fill all batches twice".to_owned(),
+            false if self.load == TuneLoad::Saturating && self.objective != Statistic::Throughput => {
+                "as many requests outstanding as fill the batches of yours twice, for all".to_owned()
+            }
             false => self.load.to_string(),
         }
     }

@@ -287,8 +287,8 @@ impl Planner {
             SearchStage::Stepping => self.budget.for_steps(self.reserve()),
             _ => self.budget.left(),
         };
-        // The present configuration is always measured.
-        price <= left || self.trials_of(0) == 0
+        // The present configuration is always measured, once.
+        price <= left || (trial.candidate == 0 && self.trials_of(0) == 0)
     }
 
     /// Whether the calibration has not reached the far end of every setting, which it measures first.

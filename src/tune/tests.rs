@@ -494,6 +494,20 @@ fn who_fails_after_all_is_nobodys_neighbour() {
 }
 
 #[test]
+fn where_the_present_one_fails_the_budget_holds() {
+    for is_alone in [true, false] {
+        let space = space(4, &[1, 2, 4, 8, 16, 32], &[0, 100, 500], [Some(0), Some(3), Some(0)]);
+        let mut planner = Planner::new(space, settings(10.0, 1));
+        while let Some(trial) = planner.next_trial() {
+            let fails = is_alone || trial.candidate == 0;
+            let found = if fails { Err("it refuses".to_owned()) } else { Ok(FOUND) };
+            planner.observe(&trial, &Observation { seconds: 3.0, found });
+            assert!(planner.spent() <= 12.0, "{} of 10 s", planner.spent());
+        }
+    }
+}
+
+#[test]
 fn where_the_present_one_fails_another_needs_no_confirmation() {
     let found = |_: &Planner, trial: &Trial, _: usize| {
         (0.35, if trial.candidate == 0 { Err("gone".to_owned()) } else { score(trial) })

@@ -117,8 +117,12 @@ pub fn has_scheduler(configuration: &Value) -> bool {
     schedulers.iter().any(|name| configuration.get(name).is_some_and(|scheduler| !scheduler.is_null()))
 }
 
-/// Makes a changed configuration consistent: forming larger batches needs a batcher, its preferred sizes may not exceed
-/// the largest, and instances that are not on GPUs name none.
+/// Where batchers name the sizes that they prefer.
+const PREFERRED: [&str; 2] =
+    ["/dynamic_batching/preferred_batch_size", "/sequence_batching/oldest/preferred_batch_size"];
+
+/// Makes a changed configuration consistent: forming larger batches needs a batcher, preferred sizes and warm-up batches may
+/// not exceed the largest, and instances that are not on GPUs name none.
 fn complete(configuration: &mut Value, base: &Value) {
     let largest = configuration["max_batch_size"].as_u64().unwrap_or(0);
     let was = base["max_batch_size"].as_u64().unwrap_or(0);
@@ -132,17 +136,32 @@ fn complete(configuration: &mut Value, base: &Value) {
         object.remove("dynamic_batching");
     }
     // The server fills in the largest batch as the preferred one.
-    let sizes = |config: &Value| config.pointer("/dynamic_batching/preferred_batch_size").cloned();
-    let filled_in = sizes(base) == Some(json!([was])) && sizes(configuration) == sizes(base) && largest != was;
-    let preferred = configuration.pointer_mut("/dynamic_batching/preferred_batch_size").and_then(Value::as_array_mut);
-    if let Some(sizes) = preferred {
-        sizes.retain(|size| !filled_in && size.as_u64().is_none_or(|size| size <= largest));
+    for pointer in PREFERRED {
+        let sizes = |config: &Value| config.pointer(pointer).cloned();
+        let filled_in = sizes(base) == Some(json!([was])) && sizes(configuration) == sizes(base) && largest != was;
+        let preferred = configuration.pointer_mut(pointer).and_then(Value::as_array_mut);
+        if let Some(sizes) = preferred {
+            sizes.retain(|size| !filled_in && size.as_u64().is_none_or(|size| size <= largest));
+        }
+    }
+    if largest < was {
+        fit_warm_up(configuration, largest.max(1));
     }
     // The server fills in the GPUs of each group, and refuses them in a group of another kind.
     let groups = configuration.get_mut("instance_group").and_then(Value::as_array_mut);
     for group in groups.into_iter().flatten().filter_map(Value::as_object_mut) {
         if group.get("kind").is_some_and(|kind| *kind == json!("KIND_CPU") || *kind == json!("KIND_MODEL")) {
             group.remove("gpus");
+        }
+    }
+}
+
+/// A warm-up batch is executed as it is, and a model that refuses it is not loaded.
+fn fit_warm_up(configuration: &mut Value, largest: u64) {
+    let samples = configuration.get_mut("model_warmup").and_then(Value::as_array_mut);
+    for sample in samples.into_iter().flatten() {
+        if sample["batch_size"].as_u64().is_some_and(|size| size > largest) {
+            sample["batch_size"] = json!(largest);
         }
     }
 }
@@ -187,6 +206,25 @@ mod tests {
         let chosen = assignment(&pairs).configure(None, &filled);
         assert_eq!(chosen["dynamic_batching"]["preferred_batch_size"], json!([16]));
         assert_eq!(assignment(&[("max_batch_size", json!(8))]).configure(Some("other"), &base), base);
+    }
+
+    #[test]
+    fn a_smaller_batch_fits_all_that_is_said_of_batches() {
+        let oldest = |sizes: Value| json!({"max_batch_size": 8, "sequence_batching": {"oldest": {"preferred_batch_size": sizes}}});
+        let preferred = |base: &Value, largest: u64| {
+            let made = assignment(&[("max_batch_size", json!(largest))]).configure(None, base);
+            made["sequence_batching"]["oldest"]["preferred_batch_size"].clone()
+        };
+        assert_eq!(preferred(&oldest(json!([8])), 4), json!([]), "the server chose it, and refuses it here");
+        assert_eq!(preferred(&oldest(json!([8])), 16), json!([]));
+        assert_eq!(preferred(&oldest(json!([2, 4, 8])), 4), json!([2, 4]));
+        let base = json!({"max_batch_size": 64, "model_warmup": [{"batch_size": 1}, {"batch_size": 64}, {}]});
+        let warm_up =
+            |path: &str, value: u64| assignment(&[(path, json!(value))]).configure(None, &base)["model_warmup"].clone();
+        assert_eq!(warm_up("max_batch_size", 8), json!([{"batch_size": 1}, {"batch_size": 8}, {}]));
+        assert_eq!(warm_up("max_batch_size", 0)[1]["batch_size"], json!(1));
+        assert_eq!(warm_up("max_batch_size", 128), base["model_warmup"]);
+        assert_eq!(warm_up("instances", 2), base["model_warmup"]);
     }
 
     #[test]

@@ -4,8 +4,12 @@ use crate::app::tune::members;
 use crate::model::statistics::CountedTime;
 use crate::plan::{Figure, Requirement, TunePlan};
 use crate::result::figures::FigureAt;
+use crate::result::remark::Remark;
 use crate::result::summary::{LevelSummary, ServerSummary};
 use crate::result::{Figures, LatencyAt, TrialFigures};
+
+/// The figure of the share of requests that a response cache answered, where that is nearly all of them.
+pub const FROM_CACHE: &str = "answered_from_cache";
 
 /// What a level came to.
 pub fn trial_figures(level: &LevelSummary, plan: &TunePlan, concurrency: Option<u32>) -> TrialFigures {
@@ -36,6 +40,7 @@ fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
     let client = &level.client;
     let at = |percentile: f64| LatencyAt { percentile, latency_ns: client.latency.percentile_ns(percentile) as f64 };
     let (queue_us, compute_us, executed_batch) = level.server.as_ref().map_or_else(Default::default, in_the_server);
+    let constrained = plan.constraints.iter().filter_map(|constraint| named(constraint, level));
     Figures {
         throughput: client.throughput(),
         latency_ns: at(plan.percentile()).latency_ns,
@@ -46,7 +51,7 @@ fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
         compute_us,
         executed_batch,
         batch_size: client.batch_size,
-        named: plan.constraints.iter().filter_map(|constraint| named(constraint, level)).collect(),
+        named: constrained.chain(from_cache(level)).collect(),
         ..Figures::default()
     }
 }
@@ -56,6 +61,12 @@ fn named(constraint: &Requirement, level: &LevelSummary) -> Option<(String, f64)
     let Figure::Named(name) = constraint.figure else { return None };
     let figure = FigureAt::new(name);
     Some((figure.key(), figure.value(level)?.value))
+}
+
+fn from_cache(level: &LevelSummary) -> Option<(String, f64)> {
+    let remarks = level.server.as_ref()?.cache_remarks();
+    let share = |remark: &Remark| remark.total.map(|total| remark.count as f64 / total.max(1) as f64);
+    Some((FROM_CACHE.to_owned(), remarks.iter().filter_map(share).reduce(f64::max)?))
 }
 
 /// Microseconds in the queue and of computing, and the average batch. For a model that calls others the times are
@@ -74,6 +85,7 @@ fn in_the_server(server: &ServerSummary) -> (f64, f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::statistics::ModelStatistics;
     use crate::result::summary::sample::{self, distribution};
     use crate::result::summary::{DecoupledSummary, LevelLoad};
 
@@ -88,5 +100,21 @@ mod tests {
         });
         let throughput = closed_throughput(&level, 4);
         assert!((throughput - 40.0).abs() < 1e-9, "{throughput}");
+    }
+
+    #[test]
+    fn what_a_cache_answers_is_a_figure_if_it_is_nearly_all() {
+        let of_cache = |hits: u64| {
+            let mut level = sample::level(LevelLoad::Concurrency(4), 40, 10_000_000);
+            let counted = |count: u64| CountedTime { count, ns: count };
+            let (cache_hit, cache_miss) = (counted(hits), counted(1_000 - hits));
+            let delta = ModelStatistics { cache_hit, cache_miss, ..ModelStatistics::default() };
+            let (name, version) = ("m".to_owned(), "1".to_owned());
+            let composing = Vec::new();
+            level.server =
+                Some(ServerSummary { name, version, delta, cached: true, several_versions: false, composing });
+            from_cache(&level).map(|(_, share)| share)
+        };
+        assert_eq!([of_cache(0), of_cache(400), of_cache(999)], [None, None, Some(0.999)]);
     }
 }

@@ -4,6 +4,11 @@
 //! So a candidate that misses its latency is measured again at once with as many fewer; one that stays far below it gets
 //! more the next time.
 
+use crate::app::tune::goal;
+use crate::error::{Error, Result};
+use crate::plan::TunePlan;
+use crate::result::TrialFigures;
+
 /// Maximum number of tries in one trial.
 pub const TRIES: usize = 5;
 /// How far a latency stays below its limit.
@@ -85,6 +90,28 @@ impl KnownLoad {
         };
         Self { next, missed, has_missed: false }
     }
+}
+
+/// Looks with fewer and fewer requests outstanding, from `first`, until the constraints are met.
+///
+/// # Errors
+/// Why a look says nothing.
+pub fn within(
+    plan: &TunePlan,
+    first: Option<u32>,
+    look: impl Fn(Option<u32>) -> Result<TrialFigures>,
+) -> Result<TrialFigures> {
+    let (mut load, mut missed) = (first, None);
+    for tries in 1.. {
+        let found = look(load)?;
+        let violation = goal::found(plan, &found.figures).violation;
+        let is_disturbed = found.disturbance.is_some();
+        match load.and_then(|load| fewer(load, violation, is_disturbed)).filter(|_| tries < TRIES) {
+            Some(fewer) => (missed, load) = (load, Some(fewer)),
+            None => return Ok(TrialFigures { missed, ..found }),
+        }
+    }
+    Err(Error::server("no load was tried"))
 }
 
 #[cfg(test)]

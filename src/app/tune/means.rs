@@ -48,8 +48,10 @@ impl Means<'_> {
         let subject = &mut self.subject;
         match &self.isolated {
             Some(isolated) => {
-                subject.note_loads(&assignment(search, indexes.clone()));
-                let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
+                let assignment = assignment(search, indexes.clone());
+                subject.note_loads(&assignment)?;
+                let bases = subject.bases().to_vec();
+                let expected_rate = subject.expected_rate(trial.candidate, &assignment);
                 let load = subject.expected_load(trial.candidate);
                 isolated.run_trial(Order { place: indexes, trial: *trial, expected_rate, load, bases }, left)
             }

@@ -157,6 +157,7 @@ fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
     }
     let mut usual = subject.base(None).map(space::usual).unwrap_or_default();
     usual.extend(space::usual_of_parts(subject.base(None).unwrap_or(&Value::Null), subject.parts()));
+    space::fit_requests(&mut usual, plan.run.data.batch_size);
     let present = |setting: &Setting| space::in_force(setting, plan, subject.bases());
     thinning::thin(&mut usual, present).iter().for_each(|thinned| note!("{thinned}"));
     match usual.is_empty() {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::app::tune::assignment::Assignment;
 use crate::model::ModelId;
 use crate::plan::{TuneLoad, TunePlan};
+use crate::terms::Statistic;
 
 /// Limit on outstanding requests if the configuration decides their number.
 const MAX_OUTSTANDING: u64 = 1024;
@@ -23,30 +24,62 @@ pub fn concurrency(
         _ if assignment.request_rate().is_some() => None,
         TuneLoad::Rate(_) => None,
         TuneLoad::Concurrency(concurrency) => Some(concurrency),
-        TuneLoad::Saturating => Some(saturating(bases, assignment, batch_size)),
+        TuneLoad::Saturating if plan.objective == Statistic::Throughput => {
+            Some(saturating(bases, assignment, batch_size))
+        }
+        // A latency depends on the load more than on anything else, so all candidates have the present configuration's.
+        TuneLoad::Saturating => Some(saturating(bases, &Assignment::default(), plan.run.data.batch_size)),
     }
 }
 
-/// Twice as many requests as fill the batches of all instances. An ensemble has none: those of every model that it
-/// calls count, because all of them work at the same time.
+/// Twice as many requests as fill the batches of all instances, but no more than any queue takes. An ensemble has no
+/// instances: those of every model that it calls count, because all of them work at the same time.
 fn saturating(bases: &[(ModelId, Value)], assignment: &Assignment, batch_size: u64) -> u32 {
     let Some(((_, base), parts)) = bases.split_first() else { return of_one(&Value::Null, batch_size) };
     let is_ensemble = base.get("ensemble_scheduling").is_some_and(|steps| !steps.is_null());
-    if !is_ensemble || parts.is_empty() {
-        return of_one(&assignment.configure(None, base), batch_size);
-    }
-    let of_part = |(id, base): &(ModelId, Value)| of_one(&assignment.configure(Some(&id.name), base), batch_size);
-    parts.iter().map(of_part).fold(0, u32::saturating_add).min(MAX_OUTSTANDING as u32)
+    let working: Vec<Value> = match is_ensemble && !parts.is_empty() {
+        true => parts.iter().map(|(id, base)| assignment.configure(Some(&id.name), base)).collect(),
+        false => vec![assignment.configure(None, base)],
+    };
+    // All of them may wait for the same model.
+    let most = working.iter().filter_map(queue).min().unwrap_or(u64::MAX).min(MAX_OUTSTANDING);
+    let all = working.iter().map(|configuration| of_one(configuration, batch_size)).fold(0, u32::saturating_add);
+    all.min(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
-/// The same for a model that computes.
+/// The same for a model that computes, whatever its queue takes.
 fn of_one(configuration: &Value, batch_size: u64) -> u32 {
     let groups = configuration["instance_group"].as_array().map_or(&[][..], Vec::as_slice);
     let instances = groups.iter().map(instances_of).sum::<u64>().max(1);
-    let batched = configuration.get("dynamic_batching").is_some_and(|batcher| !batcher.is_null());
-    let largest = if batched { configuration["max_batch_size"].as_u64().unwrap_or(1).max(1) } else { 1 };
-    let outstanding = 2 * instances * largest.div_ceil(batch_size.max(1));
-    u32::try_from(outstanding.min(MAX_OUTSTANDING)).unwrap_or(u32::MAX)
+    let has = |name: &str| configuration.get(name).is_some_and(|scheduler| !scheduler.is_null());
+    let largest = number(&configuration["max_batch_size"]).unwrap_or(1).max(1);
+    let each = match (has("sequence_batching"), has("dynamic_batching")) {
+        (true, _) => sequences(&configuration["sequence_batching"], largest),
+        (false, true) => 2 * largest.div_ceil(batch_size.max(1)),
+        (false, false) => 2,
+    };
+    u32::try_from((instances * each).min(MAX_OUTSTANDING)).unwrap_or(u32::MAX)
+}
+
+/// Sequences of an instance, each with one request outstanding: those beyond its slots wait for a whole sequence to end.
+fn sequences(batcher: &Value, largest: u64) -> u64 {
+    match number(&batcher["oldest"]["max_candidate_sequences"]).filter(|slots| *slots > 0) {
+        Some(slots) => slots.min(2 * largest),
+        None => largest,
+    }
+}
+
+/// How many requests the batcher's queue takes, which refuses others: that of the level that requests without a priority have.
+fn queue(configuration: &Value) -> Option<u64> {
+    let batcher = &configuration["dynamic_batching"];
+    let level = number(&batcher["default_priority_level"]).unwrap_or(0).to_string();
+    let policy = batcher["priority_queue_policy"].get(&level).unwrap_or(&batcher["default_queue_policy"]);
+    number(&policy["max_queue_size"]).filter(|size| *size > 0)
+}
+
+/// A whole number, which servers may write as text.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// Instances of a group: its count, on each of its GPUs if it has any.
@@ -69,6 +102,60 @@ mod tests {
         assert_eq!(outstanding(json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups})), 24);
         assert_eq!(outstanding(json!({"max_batch_size": 8, "instance_group": groups})), 6, "nothing forms batches");
         assert_eq!(outstanding(json!({})), 2);
+    }
+
+    #[test]
+    fn a_queue_is_not_overrun() {
+        let with = |batcher: Value| json!({"max_batch_size": 8, "dynamic_batching": batcher, "instance_group": [{"count": 2}]});
+        let bases = |all: &[Value]| all.iter().cloned().map(|base| (ModelId::latest("m"), base)).collect::<Vec<_>>();
+        let unchanged = Assignment::default();
+        let outstanding = |batcher: Value| saturating(&bases(&[with(batcher)]), &unchanged, 1);
+        assert_eq!(outstanding(json!({"default_queue_policy": {"max_queue_size": 0}})), 32);
+        assert_eq!(outstanding(json!({"default_queue_policy": {"max_queue_size": 5}})), 5);
+        let of_level = |level: u64| {
+            let levels = json!({"1": {"max_queue_size": 3}, "2": {"timeout_action": "DELAY"}});
+            let policy = json!({"max_queue_size": 9});
+            outstanding(
+                json!({"priority_queue_policy": levels, "default_queue_policy": policy, "default_priority_level": level}),
+            )
+        };
+        assert_eq!([of_level(1), of_level(2), of_level(3)], [3, 32, 9]);
+        let steps = json!({"max_batch_size": 8, "ensemble_scheduling": {"step": []}});
+        let short = with(json!({"default_queue_policy": {"max_queue_size": 7}}));
+        assert_eq!(saturating(&bases(&[steps, with(json!({})), short]), &unchanged, 1), 7, "all wait for one model");
+    }
+
+    #[test]
+    fn sequences_fill_the_slots_of_all_instances() {
+        let outstanding = |batcher: Value, largest: u64| {
+            of_one(
+                &json!({"max_batch_size": largest, "sequence_batching": batcher, "instance_group": [{"count": 3}]}),
+                1,
+            )
+        };
+        for direct in [json!({}), json!({"direct": {"minimum_slot_utilization": 0.5}})] {
+            assert_eq!([outstanding(direct.clone(), 8), outstanding(direct, 0)], [24, 3]);
+        }
+        let oldest = |most: Value| outstanding(json!({"oldest": {"max_candidate_sequences": most}}), 8);
+        assert_eq!([oldest(json!(4)), oldest(json!("12")), oldest(json!(1024)), oldest(json!(0))], [12, 36, 48, 24]);
+    }
+
+    #[test]
+    fn latencies_are_compared_under_one_load() {
+        use crate::app::tune::sample::plan;
+        use crate::model::configuration::Path;
+        use crate::plan::Setting;
+        let base = json!({"max_batch_size": 2, "dynamic_batching": {}, "instance_group": [{"count": 1}]});
+        let bases = [(ModelId::latest("m"), base)];
+        let more =
+            |path: &str, value: Value| Assignment(vec![(Setting::Model(None, Path::parse(path).unwrap()), value)]);
+        let loads = |flags: &str| {
+            let candidates = [Assignment::default(), more("instances", json!(4)), more("max_batch_size", json!(8))];
+            candidates.map(|candidate| concurrency(&plan(flags), &bases, &candidate, 1))
+        };
+        assert_eq!(loads(""), [Some(4), Some(16), Some(16)]);
+        assert_eq!(loads("--objective p99"), [Some(4); 3]);
+        assert_eq!(loads("--objective avg --at-concurrency 7"), [Some(7); 3]);
     }
 
     #[test]

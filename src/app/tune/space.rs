@@ -18,7 +18,8 @@ const LARGEST_BATCH: u64 = 32;
 /// The server's default size of the pool of pinned memory.
 const PINNED_POOL: u64 = 256 << 20;
 
-/// The default settings to search: instances, largest batch and delay, as far as the model has them.
+/// The default settings to search: instances, largest batch and delay, as far as the model has them. What is in force is among the
+/// values, so that each of the others can change alone.
 pub fn usual(configuration: &Value) -> Vec<Searched> {
     let scheduled = |name: &str| configuration.get(name).is_some_and(|value| !value.is_null());
     if scheduled("ensemble_scheduling") {
@@ -28,6 +29,7 @@ pub fn usual(configuration: &Value) -> Vec<Searched> {
     let most = (2 * processors).clamp(4, MAX_INSTANCES);
     let searched = |path: &str, values: Vec<u64>| {
         let path = Path::parse(path).ok()?;
+        let values = with_present(values, path.get(configuration).as_ref());
         Some(Searched { setting: Setting::Model(None, path), values: values.into_iter().map(Value::from).collect() })
     };
     let mut all = vec![searched("instances", (1..=most).collect())];
@@ -38,6 +40,23 @@ pub fn usual(configuration: &Value) -> Vec<Searched> {
         all.push(searched("delay", vec![0, 100, 500]));
     }
     all.into_iter().flatten().collect()
+}
+
+/// Values with that in force, in their order.
+fn with_present(mut values: Vec<u64>, present: Option<&Value>) -> Vec<u64> {
+    let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    values.extend(present.and_then(number).filter(|present| *present > 0));
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// Leaves batches out of the default settings that the measured model's requests of `batch_size` do not fit.
+pub fn fit_requests(usual: &mut [Searched], batch_size: u64) {
+    let batches = usual.iter_mut().filter(
+        |searched| matches!(&searched.setting, Setting::Model(None, path) if path.to_string() == "max_batch_size"),
+    );
+    batches.for_each(|searched| searched.values.retain(|size| size.as_u64().is_none_or(|size| size >= batch_size)));
 }
 
 /// The same for each model that `root` calls. The models of an ensemble take batches as large as its own.
@@ -184,6 +203,34 @@ mod tests {
         let ensemble = json!({"max_batch_size": 8, "ensemble_scheduling": {}});
         let of_ensemble = usual_of_parts(&ensemble, [("a", &json!({"max_batch_size": 8}))]);
         assert_eq!(json!(of_ensemble[1].values), json!([8, 16, 32]), "no less than the ensemble takes");
+    }
+
+    #[test]
+    fn what_is_in_force_is_among_the_values() {
+        let base = json!({"max_batch_size": 600, "instance_group": [{"count": 12}, {"count": 12}],
+            "dynamic_batching": {"max_queue_delay_microseconds": "5000"}});
+        let all = usual(&base);
+        let (instances, batches) = (&all[0].values, &all[1].values);
+        assert_eq!((instances.last(), batches.last()), (Some(&json!(12)), Some(&json!(600))));
+        assert_eq!(json!(all[2].values), json!([0, 100, 500, 5000]));
+        let bases = [(ModelId::latest("m"), base)];
+        assert!(space(&all, &plan(""), &bases).present().is_some(), "{all:?}");
+        let between = usual(&json!({"max_batch_size": 6, "instance_group": [{"count": 1}, {"count": 2}]}));
+        assert_eq!(json!(between[1].values), json!([1, 2, 4, 6, 8, 16, 32]));
+        assert_eq!(between[0].values[0], json!(1), "groups that differ have no number in force");
+        let ensemble = json!({"max_batch_size": 8, "ensemble_scheduling": {}});
+        let of_ensemble = usual_of_parts(&ensemble, [("a", &json!({"max_batch_size": 12}))]);
+        assert_eq!(json!(of_ensemble[1].values), json!([8, 12, 16, 32]));
+    }
+
+    #[test]
+    fn batches_hold_the_requests() {
+        let mut all = usual(&json!({"max_batch_size": 12, "dynamic_batching": {}}));
+        all.extend(usual_of_parts(&json!({}), [("a", &json!({"max_batch_size": 2}))]));
+        fit_requests(&mut all, 5);
+        assert_eq!(json!(all[1].values), json!([8, 12, 16, 32]));
+        let part = all.iter().find(|searched| searched.setting.to_string() == "a:max_batch_size").unwrap();
+        assert_eq!(part.values[0], json!(1), "what a model calls others with is its own affair");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::app::tune::assignment::Assignment;
 use crate::app::tune::figures::trial_figures;
 use crate::app::tune::load::{self, KnownLoad, Loaded};
 use crate::app::tune::trial_runner::{Measured, TrialRunner, patience};
-use crate::app::tune::{goal, loading, outstanding, rate, space};
+use crate::app::tune::{loading, outstanding, rate, space};
 use crate::backend::{Backend, ModelControl};
 use crate::backends::{Connected, owed};
 use crate::clock::Stamp;
@@ -48,6 +48,8 @@ pub struct Subject<'a> {
     bases: Vec<(ModelId, Value)>,
     /// Request rates that candidates have reached: of all requests outstanding, or of a single one where a rate is sent.
     rates: BTreeMap<usize, f64>,
+    /// How long their requests took, in seconds.
+    latencies: BTreeMap<usize, f64>,
     /// With how many requests outstanding they meet the constraints, where that is searched.
     loads: BTreeMap<usize, KnownLoad>,
     /// The longest that a candidate took to load.
@@ -68,8 +70,8 @@ impl<'a> Subject<'a> {
 
     /// The same with known configurations. No server is contacted and no model loaded before a trial needs it.
     pub fn with(plan: &'a TunePlan, context: RunContext<'a>, bases: Vec<(ModelId, Value)>) -> Self {
-        let (rates, loads) = (BTreeMap::new(), BTreeMap::new());
-        Self { plan, context, servers: HashMap::new(), bases, rates, loads, slowest: Duration::ZERO }
+        let (rates, latencies, loads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { plan, context, servers: HashMap::new(), bases, rates, latencies, loads, slowest: Duration::ZERO }
     }
 
     /// The server of the plan, and its present configurations.
@@ -83,7 +85,7 @@ impl<'a> Subject<'a> {
         let base = control.configuration(&id)?;
         if plan.run.target.service.is_remote() {
             // A server that does not load models on request should say so now, not for each candidate.
-            owed::owe(&backend, &id.name, &base);
+            owed::owe(&backend, &id.name, &base)?;
             let started = Stamp::now();
             loading::candidate(control, &id.name, &base, loading::limit(plan.budget, Duration::ZERO))?;
             self.slowest = Duration::from_nanos(Stamp::now().since(started));
@@ -139,13 +141,12 @@ impl<'a> Subject<'a> {
             let server = self.further_server(&plan)?;
             self.servers.insert(key.clone(), server);
         }
-        let expected_rate = self.expected_rate(trial.candidate);
-        let known_load = self.expected_load(trial.candidate);
+        let expected_rate = self.expected_rate(trial.candidate, assignment);
+        let first = self.outstanding(trial.candidate, assignment);
         let (bases, context, limit) = (&self.bases, self.context, loading::limit(left, self.slowest));
         let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
         let (load_s, in_place) = server.load(bases, assignment, limit)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
-        let most = outstanding::concurrency(self.plan, bases, assignment, batch_size);
         let session = server.session(plan.with_batch_size(batch_size))?;
         let earlier = EarlierRun::default();
         let runner = || Runner { context, session, earlier: &earlier, baseline: None, observers: None };
@@ -163,31 +164,44 @@ impl<'a> Subject<'a> {
             found.figures.named.extend(kept_up.map(|share| (rate::KEPT_UP.to_owned(), share)));
             Ok(found)
         };
-        let first = most.map(|most| known_load.map_or(most, |load| load.min(most)));
         let may_vary = self.plan.searches_load() && trial.phase != Phase::Confirmation;
-        let found = if may_vary { within(self.plan, first, look) } else { look(first) }?;
+        let found = if may_vary { load::within(self.plan, first, look) } else { look(first) }?;
         Ok(TrialFigures { load_s, in_place, ..found })
     }
 
     /// Notes which models a process of its own is about to load for `assignment` on a network server, so that they are
     /// restored. What the server answers would not tell: until a load is over, it has the configuration from before.
-    pub fn note_loads(&mut self, assignment: &Assignment) {
+    ///
+    /// # Errors
+    /// If the program ends.
+    pub fn note_loads(&mut self, assignment: &Assignment) -> Result<()> {
         for (index, (id, base)) in self.bases.iter().enumerate() {
             let wanted = assignment.configure((index > 0).then_some(id.name.as_str()), base);
             if wanted == *base {
                 continue;
             }
             for server in self.servers.values_mut() {
-                server.note_owed(id, base);
+                server.note_owed(id, base)?;
                 server.loaded.insert(id.name.clone(), wanted.clone());
             }
         }
+        Ok(())
     }
 
-    /// The request rate that a candidate has reached; if it was not measured yet, the highest of any.
-    pub fn expected_rate(&self, candidate: usize) -> f64 {
-        let most = || self.rates.values().copied().fold(0.0, f64::max);
-        self.rates.get(&candidate).copied().unwrap_or_else(most)
+    /// The request rate that a candidate has reached. One that was not measured is expected to answer as soon as the quickest: a rate
+    /// says nothing about larger batches, and one that takes longer is measured again for longer.
+    pub fn expected_rate(&self, candidate: usize, assignment: &Assignment) -> f64 {
+        let quickest = self.latencies.values().copied().min_by(f64::total_cmp);
+        let outstanding = || f64::from(self.outstanding(candidate, assignment).unwrap_or(1));
+        let by_latency = || quickest.map_or(0.0, |latency_s| outstanding() / latency_s);
+        self.rates.get(&candidate).copied().unwrap_or_else(by_latency)
+    }
+
+    /// With how many requests outstanding a candidate is measured; none if a rate is sent.
+    fn outstanding(&self, candidate: usize, assignment: &Assignment) -> Option<u32> {
+        let batch_size = assignment.batch_size().unwrap_or(self.plan.run.data.batch_size);
+        let most = outstanding::concurrency(self.plan, &self.bases, assignment, batch_size)?;
+        Some(self.expected_load(candidate).map_or(most, |load| load.min(most)))
     }
 
     /// With how many requests outstanding a candidate is measured next, if that is known.
@@ -213,6 +227,8 @@ impl<'a> Subject<'a> {
             true => Some(rate::of_single_requests(figures.mean_ns)),
         };
         self.rates.extend(reached.map(|rate| (trial.candidate, rate)));
+        let latency_s = |rate: f64| f64::from(figures.concurrency.unwrap_or(1)) / rate;
+        self.latencies.extend(reached.filter(|rate| *rate > 0.0).map(|rate| (trial.candidate, latency_s(rate))));
         if let Some(load) = figures.concurrency.filter(|_| self.plan.searches_load()) {
             let before = self.loads.get(&trial.candidate).copied();
             let missed = measured.missed.filter(|_| measured.disturbance.is_none());
@@ -287,7 +303,7 @@ impl ServerState {
             if present == Some(&wanted) || (present.is_none() && wanted == *base) {
                 continue;
             }
-            self.note_owed(id, base);
+            self.note_owed(id, base)?;
             let control = control(self.backend.as_ref())?;
             in_place &= present.is_some_and(|present| differ_in_instances_alone(present, &wanted));
             let started = Stamp::now();
@@ -313,9 +329,10 @@ impl ServerState {
     }
 
     /// Whatever ends the search, a server that is not ours gets the model's own configuration back.
-    fn note_owed(&self, id: &ModelId, base: &Value) {
-        if self.backend.network().is_some() {
-            owed::owe(&self.backend, &id.name, base);
+    fn note_owed(&self, id: &ModelId, base: &Value) -> Result<()> {
+        match self.backend.network() {
+            Some(_) => owed::owe(&self.backend, &id.name, base),
+            None => Ok(()),
         }
     }
 
@@ -370,30 +387,33 @@ fn job(session: &Session, concurrency: Option<u32>, rate: Option<f64>, trial: &T
     Ok(job)
 }
 
-/// Looks with fewer and fewer requests outstanding, from `first`, until the constraints are met.
-fn within(
-    plan: &TunePlan,
-    first: Option<u32>,
-    look: impl Fn(Option<u32>) -> Result<TrialFigures>,
-) -> Result<TrialFigures> {
-    let (mut load, mut missed) = (first, None);
-    for tries in 1.. {
-        let found = look(load)?;
-        let violation = goal::found(plan, &found.figures).violation;
-        let is_disturbed = found.disturbance.is_some();
-        match load.and_then(|load| load::fewer(load, violation, is_disturbed)).filter(|_| tries < load::TRIES) {
-            Some(fewer) => (missed, load) = (load, Some(fewer)),
-            None => return Ok(TrialFigures { missed, ..found }),
-        }
-    }
-    Err(Error::server("no load was tried"))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::app::screen::Screen;
+    use crate::app::tune::sample::plan;
+    use crate::exit::Codes;
+    use crate::result::Figures;
+
+    #[test]
+    fn who_was_not_measured_is_expected_to_answer_as_soon_as_the_quickest() {
+        let (plan, screen) = (plan("--search max_batch_size=1,32"), Screen::new());
+        let connect = |_: &Plan| Err(Error::server("there is none"));
+        let (interrupts, codes) = (interrupt::counter(), Codes::Own);
+        let context = RunContext { screen: &screen, interrupts, codes, connect, ranks: None };
+        let base = json!({"max_batch_size": 1, "dynamic_batching": {}, "instance_group": [{"count": 1}]});
+        let mut subject = Subject::with(&plan, context, vec![(ModelId::latest("m"), base)]);
+        let [yours, larger] = [Assignment::default(), Assignment::new(&plan.search, &[1])];
+        assert_eq!((subject.expected_rate(0, &yours), subject.expected_rate(1, &larger)), (0.0, 0.0));
+        // Two outstanding, each of which takes a second.
+        let figures = Figures { throughput: 2.0, concurrency: Some(2), batch_size: 1, ..Figures::default() };
+        let measured = TrialFigures { figures, ..TrialFigures::default() };
+        let trial = Trial { candidate: 0, phase: Phase::Calibration, round: 0, unit_s: 0.25, seed: 1, again: false };
+        subject.reached(&trial, &measured, -1.0);
+        assert_eq!((subject.expected_rate(0, &yours), subject.expected_rate(1, &larger)), (2.0, 64.0));
+    }
 
     #[test]
     fn instances_alone() {

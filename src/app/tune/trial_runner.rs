@@ -195,16 +195,32 @@ fn outcome_of(level: &LevelSummary) -> Result<TrialOutcome> {
         Ending::Interrupted => return Err(Error::server("interrupted")),
         _ if level.client.completed() == 0 && reason.is_none() => TrialOutcome::Nothing,
         Ending::Failed => {
-            TrialOutcome::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
+            let reason = reason.unwrap_or_else(|| "none succeeded".to_owned());
+            TrialOutcome::Failed(format!("requests fail: {reason}{}", advice(&reason)))
         }
         _ if level.client.requests == 0 => TrialOutcome::Failed("no request succeeded".to_owned()),
         _ => TrialOutcome::Enough,
     })
 }
 
+/// What to do about a model that refuses what its queue has no room or no time for, in Triton's words.
+fn advice(reason: &str) -> &'static str {
+    match ["Exceeds maximum queue size", "Request timeout expired"].iter().any(|words| reason.contains(words)) {
+        true => "; the model's queue policy refuses this load: name a smaller one (--at-concurrency, --at-rate)",
+        false => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_overloads_a_queue_is_told_what_is_less() {
+        assert!(advice("Unavailable: [request id: 7] Exceeds maximum queue size").contains("--at-concurrency"));
+        assert!(advice("Unavailable: Request timeout expired").contains("queue policy"));
+        assert_eq!(advice("Internal: no"), "");
+    }
 
     #[test]
     fn who_is_slow_is_waited_for_and_who_hangs_is_not() {

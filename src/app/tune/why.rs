@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::app::tune::figures::FROM_CACHE;
 use crate::app::tune::members::bottleneck;
 use crate::app::tune::rate;
 use crate::app::tune::searched::{CompletedTrial, Search};
@@ -11,9 +12,10 @@ use crate::tune::{Answer, Phase};
 
 /// The reasons, a sentence each.
 pub fn why(search: &Search<'_>, answer: &Answer, candidates: &[CandidateResult]) -> Vec<String> {
-    let mut lines: Vec<String> = searched_first(search).into_iter().collect();
     let number = answer.winner().unwrap_or(0);
     let winner = candidates.iter().find(|candidate| candidate.number == number);
+    // The first reason is told with the answer.
+    let mut lines: Vec<String> = winner.and_then(from_cache).into_iter().chain(searched_first(search)).collect();
     if let Some(winner) = winner {
         lines.extend(in_the_server(search, winner));
         lines.extend(steps(search, winner, candidates));
@@ -49,6 +51,16 @@ fn in_the_server(search: &Search<'_>, winner: &CandidateResult) -> Option<String
         return Some(format!("batches of {executed_batch:.1}{of_largest} were executed; {times}"));
     }
     (queue_us + compute_us > 0.0).then(|| format!("{times}, of all models that it calls"))
+}
+
+/// Identical requests measure a response cache, which no setting of the model changes.
+fn from_cache(winner: &CandidateResult) -> Option<String> {
+    let share = winner.figures.as_ref()?.means.named.get(FROM_CACHE)?;
+    let remedy = "name data that it has not seen (--input-data), or turn it off in the model's configuration";
+    Some(format!(
+        "the server's response cache answered {:.0} % of the requests, and not the model: {remedy}",
+        share * 100.0
+    ))
 }
 
 /// Each neighbour of the winner that was measured beside it.

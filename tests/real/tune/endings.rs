@@ -135,6 +135,17 @@ fn a_slow_model_is_tuned() {
     assert!(found.winner() == [2] || found.name() == "too_short", "{}", found.text());
 }
 
+/// With larger batches many more requests are outstanding, and each is answered as soon.
+#[test]
+fn a_slow_model_is_searched_in_time() {
+    let model = Model::sleeping("m", 200).batches(1).with("dynamic_batching {}");
+    let found = search(model, "--search max_batch_size=1,32 --budget 16s");
+    let spent = found.result["spent_s"].as_f64().unwrap();
+    assert!(spent < 24.0, "{spent} s of 16: {}", found.text());
+    let rate = found.with(&[32])["figures"]["throughput"].as_f64();
+    assert!(rate.is_some_and(|rate| rate > 30.0), "{}", found.text());
+}
+
 /// Its requests take longer than a search has time.
 #[test]
 fn a_model_that_hangs_is_said_to() {
