@@ -19,7 +19,14 @@ use crate::{PromptForm, PromptSpec};
 pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, conversations: &ConversationSpec) -> Result<Loaded> {
     let mut out = Documents::of_form(target, spec.form)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
-    let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows: &[], blocks: None };
+    let writer = Writer {
+        spec,
+        seed: target.spec.seed,
+        tokenizer: tokenizer.as_ref(),
+        rows: &[],
+        blocks: None,
+        block_tokens: 0,
+    };
     let stages = if conversations.turns == ConversationTurns::Endless { 1 } else { target.spec.stages };
     let mut inexact = 0;
     for stage in 0..stages {

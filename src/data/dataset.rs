@@ -37,6 +37,8 @@ const PAIRS: &[Pair] = &[
     Pair { prompt: "text", context: "", answer: "summary" },
     Pair { prompt: "turns", context: "", answer: "" },
 ];
+/// The same where there is none of these: elsewhere `input` belongs to a prompt.
+const IN_INPUT: Pair = Pair { prompt: "input", context: "", answer: "output" };
 /// Keys with what the system says before a prompt.
 const SYSTEM: [&str; 2] = ["system_prompt", "system"];
 /// Keys with the pictures of a prompt.
@@ -171,6 +173,9 @@ impl Wanted<'_> {
     /// # Errors
     /// If it has pictures that cannot be sent.
     fn entry(&self, value: &Value) -> Result<Judged, String> {
+        if let Some(text) = value.as_str() {
+            return Ok(self.pair(None, text, None));
+        }
         if let Some((key, turns)) = TURNS.iter().find_map(|key| Some((*key, value.get(key)?.as_array()?))) {
             let turns: Vec<Turn> = turns.iter().filter_map(turn).collect();
             let pictures = pictures(value).filter(|pictures| self.takes_pictures() && !are_elsewhere(pictures));
@@ -189,7 +194,8 @@ impl Wanted<'_> {
         };
         let is_answered = |pair: &&Pair| text(pair.prompt).is_some() && text(pair.answer).is_some();
         let is_asked = |pair: &&Pair| text(pair.prompt).is_some();
-        let Some(pair) = PAIRS.iter().find(is_answered).or_else(|| PAIRS.iter().find(is_asked)) else {
+        let asked = || PAIRS.iter().chain([&IN_INPUT]).find(is_asked);
+        let Some(pair) = PAIRS.iter().find(is_answered).or_else(asked) else {
             return Ok(Judged::Unknown);
         };
         let parts = [text(pair.prompt), text(pair.context)].into_iter().flatten().collect::<Vec<_>>();
@@ -212,6 +218,12 @@ impl Wanted<'_> {
             [question] if begin > 0 || (asked && !["assistant", "gpt"].contains(&question.role)) => (question, None),
             _ => return Judged::Beyond,
         };
+        // Where nobody is named, as in SGLang's own data sets, they are a prompt and its answer, and no chat.
+        if let Some(answered) = answered
+            && turns.iter().all(|turn| !turn.has_role)
+        {
+            return self.pair(None, &question.text, Some(answered));
+        }
         let system: Vec<&str> = turns[..begin].iter().map(|turn| turn.text.as_str()).collect();
         let system = Some(system.join("\n\n")).filter(|text| !text.is_empty());
         let pair = || self.pair(system, &question.text, answered);
@@ -291,6 +303,8 @@ fn has_pictures(value: &Value) -> bool {
 /// A turn of a conversation.
 struct Turn {
     role: &'static str,
+    /// Whether it says whose it is.
+    has_role: bool,
     text: String,
     /// As it is sent.
     message: Value,
@@ -302,7 +316,8 @@ fn turn(value: &Value) -> Option<Turn> {
     let parsed = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let value = parsed.as_ref().unwrap_or(value);
     let text = |keys: [&str; 2]| keys.iter().find_map(|key| value.get(key)?.as_str());
-    let role = match text(["from", "role"]).unwrap_or_default() {
+    let named = text(["from", "role"]);
+    let role = match named.unwrap_or_default() {
         "gpt" | "assistant" | "chatgpt" | "bing" | "bard" => "assistant",
         "system" => "system",
         "tool" if value.get("tool_call_id").is_some() => "tool",
@@ -326,7 +341,7 @@ fn turn(value: &Value) -> Option<Turn> {
             message[key] = member.clone();
         }
     }
-    Some(Turn { role, text, message })
+    Some(Turn { role, has_role: named.is_some(), text, message })
 }
 
 /// The file, or those of the folder.
@@ -412,6 +427,19 @@ mod tests {
         assert_eq!(inputs[0].0, chats[0].0.replacen("messages", "input", 1), "the Responses API takes messages, too");
         let pair = entries("{\"prompt\": \"say it\"}", PromptForm::Responses, None).unwrap();
         assert_eq!(pair[0].0, r#""input":"say it""#);
+    }
+
+    #[test]
+    fn turns_of_nobody_are_a_prompt_and_its_answer() {
+        let lines = r#"{"conversations": [{"content": "how are you"}, {"content": "fine so far"}]}
+            {"conversation": [{"value": "hi"}, {"value": "hello there"}, {"value": "so"}]}"#;
+        let found = entries(lines, PromptForm::Messages, None).unwrap();
+        assert_eq!(
+            entries(r#"["a b", ""]"#, PromptForm::Prompt, None).unwrap(),
+            [(r#""prompt":"a b""#.to_owned(), None)]
+        );
+        let asked = |text: &str| format!("\"messages\":[{{\"content\":\"{text}\",\"role\":\"user\"}}]");
+        assert_eq!(found, [(asked("how are you"), Some(3)), (asked("hi"), Some(2))]);
     }
 
     #[test]

@@ -176,6 +176,38 @@ pub struct Blocks {
     pub tokens: u32,
 }
 
+impl Blocks {
+    /// Tokens of a block of prompts with these `rows`.
+    pub(super) fn size(&self, rows: &[TokenCounts]) -> u64 {
+        let blocks = self.each.iter().map(|blocks| blocks.len());
+        block_size(
+            u64::from(self.tokens),
+            rows.iter().zip(blocks).map(|(row, blocks)| BlockCount { tokens: row.context, blocks }),
+        )
+    }
+}
+
+/// How many tokens and blocks a recorded prompt has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockCount {
+    pub(super) tokens: u64,
+    pub(super) blocks: usize,
+}
+
+/// Tokens of a block: as many as is `usual`, unless most prompts have more blocks than those would fill. Then it is the power of
+/// two that leaves something for the last block of most. Recorders have sizes of their own, and do not write them down.
+pub(super) fn block_size(usual: u64, prompts: impl Iterator<Item = BlockCount>) -> u64 {
+    let several = prompts.filter(|prompt| prompt.blocks > 1);
+    let fill = |BlockCount { tokens, blocks }: BlockCount| tokens.saturating_sub(1) / (blocks as u64 - 1);
+    let mut fills: Vec<u64> = several.map(fill).filter(|&fill| fill > 0).collect();
+    fills.sort_unstable();
+    // More than half fill blocks of so many.
+    match fills.get(fills.len().saturating_sub(1) / 2) {
+        Some(&most) if most < usual => 1 << most.ilog2(),
+        _ => usual,
+    }
+}
+
 /// Sizes of one recorded request, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenCounts {
@@ -203,6 +235,21 @@ mod tests {
     fn near(found: (f64, f64), wanted: (f64, f64)) {
         let off = |found: f64, wanted: f64| (found - wanted).abs() / wanted;
         assert!(off(found.0, wanted.0) < 0.02 && off(found.1, wanted.1) < 0.04, "{found:?} {wanted:?}");
+    }
+
+    #[test]
+    fn blocks_are_as_large_as_their_prompts_say() {
+        let size = |usual, prompts: &[(u64, usize)]| {
+            block_size(usual, prompts.iter().map(|(tokens, blocks)| BlockCount { tokens: *tokens, blocks: *blocks }))
+        };
+        // As Mooncake has them, and as the exporters of Dynamo, with 64 tokens a block.
+        assert_eq!(size(512, &[(6755, 14), (7322, 15), (20, 1), (1024, 2), (513, 2)]), 512);
+        assert_eq!(size(512, &[(65, 2), (128, 2), (6400, 100), (6401, 101), (20, 1)]), 64);
+        assert_eq!(size(512, &[(300, 2), (1000, 4)]), 256);
+        assert_eq!(size(16, &[(521, 33), (400, 25)]), 16);
+        // A prefix of the prompt alone, one prompt that does not fit, and prompts without blocks.
+        assert_eq!(size(512, &[(9000, 2), (5000, 9), (5000, 10), (600, 9)]), 512);
+        assert_eq!((size(512, &[(0, 3), (2, 9), (50, 0)]), size(512, &[])), (512, 512));
     }
 
     #[test]

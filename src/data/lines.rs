@@ -37,8 +37,15 @@ const LIMITS: [&str; 8] = [
     "output_tokens_count",
     "completion_tokens_count",
 ];
+/// Members of bodies of other endpoints: TGI's and those of embeddings, those that rank and score, and vLLM's and SGLang's own.
+const BODIES: [&str; 8] =
+    ["inputs", "query", "queries", "text_1", "items", "token_ids", "input_ids", "sampling_params"];
 /// What a line is, for messages.
 const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
+
+/// What is wrong with texts that are to be ranked, which every endpoint takes under other names.
+const TO_BE_RANKED: &str = "its `texts` are a query and the passages to be ranked for it, and how --endpoint takes these is not \
+    known: write its body in a line, such as {\"query\": \"a\", \"documents\": [\"b\", \"c\"]}";
 
 /// Whether a file is one of lines, by its name.
 pub fn is_lines(path: &Path) -> bool {
@@ -57,8 +64,10 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
     let texts = files.iter().zip(&mapped).map(|(path, text)| plain_text(text).map_err(|rule| named(path, rule)));
     let texts = texts.collect::<Result<Vec<&[u8]>>>()?;
     let mut lines = Lines { plays_sessions, seed: target.spec.seed, ..Lines::new(form) };
-    let all = texts.iter().flat_map(|text| filled(text)).map(|(_, line)| line);
-    lines.waits_before = plays_sessions && sessions::wait_before(all);
+    let all = || texts.iter().flat_map(|text| filled(text)).map(|(_, line)| line);
+    if plays_sessions {
+        (lines.waits_before, lines.block_tokens) = (sessions::wait_before(all()), sessions::block_tokens(all()));
+    }
     // Where a pause stands with the turn that it comes before, it belongs to a turn that was read earlier.
     let mut held = Vec::new();
     let mut earlier = 0;
@@ -136,9 +145,10 @@ struct Lines {
     waits_before: bool,
     /// What the sessions of earlier lines have said.
     sessions: HashMap<String, Session>,
-    /// By which prompts of recorded lengths are drawn, and how many were.
+    /// By which prompts of recorded lengths are drawn, how many were, and the tokens of their blocks.
     seed: u64,
     drawn: u64,
+    block_tokens: u64,
     /// A line was a prompt, and not a body.
     has_prompts: bool,
     /// Members that are not sent.
@@ -154,6 +164,7 @@ impl Lines {
             sessions: HashMap::new(),
             seed: 0,
             drawn: 0,
+            block_tokens: sessions::BLOCK_TOKENS,
             has_prompts: false,
             left_out: BTreeSet::new(),
         }
@@ -203,17 +214,18 @@ impl Lines {
     fn is_whole(&self, line: &Members) -> bool {
         // Tables have every column in every line.
         let has = |name: &str| line.get(name).is_some_and(|value| value != "null");
-        if has("messages") || has("input") {
+        let is_body = || !(self.form.takes_no_input() && said::is_in_input(line));
+        if has("messages") || has("input") && is_body() {
             return true;
         }
         let is_text = line.has_text("prompt");
         let is_more = || has_more(line) || is_recorded(line);
         match (has("prompt"), self.form) {
-            // Triton's generate endpoint takes it by this name; TGI and servers of embeddings, and those that rank, by the others.
-            (false, form) => {
-                let is_named = line.has_text("text_input") && !line.has_text("text") || has("inputs") || has("query");
-                form == PromptForm::Unknown && is_named
+            // Triton's generate endpoint takes it by this name.
+            (false, PromptForm::Unknown) => {
+                line.has_text("text_input") && !line.has_text("text") || BODIES.into_iter().any(has)
             }
+            (false, _) => false,
             (true, PromptForm::Prompt) if is_text => {
                 !line.has_text("text") && !line.has_text("text_input") && !is_more()
             }
@@ -224,6 +236,9 @@ impl Lines {
 
     /// The body of an object whose prompt is a text: all other members are fields of it.
     fn body(&mut self, mut line: Members) -> Result<Members, String> {
+        if self.form == PromptForm::Unknown && said::is_to_be_ranked(&line) {
+            return Err(TO_BE_RANKED.to_owned());
+        }
         let prompt = match self.words_of_length(&mut line)? {
             Some(text) => Said::Texts(vec![text]),
             None => said::take(&mut line)?,
@@ -236,7 +251,7 @@ impl Lines {
             line.take("role");
         }
         self.leave_out(&mut line, &NO_FIELDS);
-        self.leave_out(&mut line, &["prompt"]);
+        self.leave_out(&mut line, &["prompt", "output"]);
         self.take_type(&mut line);
         let has_messages = self.form.holds_messages() && (self.form != PromptForm::Responses || self.plays_sessions);
         if role.is_some() && !has_messages {
@@ -506,6 +521,38 @@ mod tests {
             sent(PromptForm::Prompt, r#"{"text":"hi","seed":18446744073709551616,"guided_json":{"z":1,"a":2}}"#),
             r#"{"seed":18446744073709551616,"guided_json":{"z":1,"a":2},"prompt":"hi"}"#
         );
+    }
+
+    #[test]
+    fn bodies_of_other_endpoints_are_sent_as_they_are() {
+        for whole in [
+            json!({"token_ids": [1, 2], "sampling_params": {"max_tokens": 5}}),
+            json!({"text": "a", "sampling_params": {"max_new_tokens": 5}}),
+            json!({"input_ids": [1, 2]}),
+            json!({"text_1": "a", "text_2": ["b", "c"]}),
+            json!({"queries": "a", "documents": ["b"]}),
+            json!({"query": "a", "items": ["b"]}),
+        ] {
+            assert_eq!(body(PromptForm::Unknown, whole.clone()), whole);
+        }
+        let texts = json!([{"name": "query", "contents": ["a"]}, {"name": "passages", "contents": ["b", "c"]}]);
+        let error = read(PromptForm::Unknown, json!({"texts": texts})).unwrap_err();
+        assert!(error.starts_with("its `texts` are a query and the passages to be ranked"), "{error}");
+        let named = json!({"texts": [{"name": "text_field", "contents": ["a"]}]});
+        assert_eq!(body(PromptForm::Unknown, named)["messages"][0]["content"], "a");
+    }
+
+    #[test]
+    fn an_input_is_a_prompt_where_the_endpoint_has_no_such_field() {
+        let line = || json!({"timestamp": 0, "input": "hi", "output": "hello", "session_id": 0});
+        let user = json!([{"role": "user", "content": "hi"}]);
+        assert_eq!(body(PromptForm::Messages, line()), json!({"messages": user}));
+        assert_eq!(body(PromptForm::Prompt, line()), json!({"prompt": "hi"}));
+        for form in [PromptForm::Responses, PromptForm::Input] {
+            assert_eq!(body(form, json!({"input": "hi"})), json!({"input": "hi"}));
+        }
+        let error = read(PromptForm::Messages, json!({"instruction": "do", "input": "", "output": "x"})).unwrap_err();
+        assert!(error.contains("use --prompt-tokens dataset:FILE instead"), "{error}");
     }
 
     #[test]

@@ -50,7 +50,8 @@ pub(crate) fn load(
         let notes = add_dataset(&mut payloads, spec, &wanted)?;
         return Ok(payloads.loaded(notes));
     }
-    let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows, blocks };
+    let block_tokens = blocks.map_or(0, |blocks| blocks.size(rows));
+    let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows, blocks, block_tokens };
     let count = match spec.count {
         PromptCount::Exactly(count) => count,
         PromptCount::Usual if rows.is_empty() => USUAL_PROMPTS,
@@ -62,6 +63,8 @@ pub(crate) fn load(
     let (prefixes, order) = (writer.prefixes(0)?, writer.order(count));
     let (mut inexact, mut studio) = (0, Studio::default());
     let (mut bytes, mut warnings) = (0, Vec::new());
+    warnings
+        .extend(blocks.and_then(|blocks| size_note("--prompt-tokens trace", u64::from(blocks.tokens), block_tokens)));
     for number in 0..count {
         let group = order.get(number as usize).copied();
         let shared = group.map(|group| GroupPrefix { group, prefix: &prefixes[group as usize] });
@@ -158,6 +161,13 @@ pub(super) fn inexact_warning(count: u32) -> Option<String> {
     (count > 0).then(|| format!("--tokenizer: {count} prompts have slightly more or fewer tokens than asked for"))
 }
 
+/// What is said where blocks of recorded prompts have another size than is usual.
+pub(super) fn size_note(flag: &str, usual: u64, size: u64) -> Option<String> {
+    (size != usual).then(|| {
+        format!("{flag}: prompts have more blocks (`hash_ids`) than {usual} tokens would fill: a block is taken to be {size}")
+    })
+}
+
 /// What a prompt begins with, and how many tokens that has.
 pub(super) struct Prefix {
     pub(super) text: String,
@@ -171,6 +181,7 @@ pub(super) struct Writer<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
     pub(super) rows: &'a [TokenCounts],
     pub(super) blocks: Option<&'a Blocks>,
+    pub(super) block_tokens: u64,
 }
 
 impl Writer<'_> {
@@ -203,7 +214,7 @@ impl Writer<'_> {
         let draws = Draws::new(self.seed, Purpose::Prompts, u64::from(number));
         let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
         let words = match self.blocks {
-            Some(blocks) => draws.words_of_blocks(tokens, &blocks.each[at], u64::from(blocks.tokens), self.seed),
+            Some(blocks) => draws.words_of_blocks(tokens, &blocks.each[at], self.block_tokens, self.seed),
             None => draws.drawn_words(tokens),
         };
         let (text, tokens) = match prefix {
@@ -395,7 +406,7 @@ mod tests {
     #[test]
     fn prompts_share_prefixes_in_groups_of_one_size() {
         let spec = spec(5.0, Some((20.0, 4)));
-        let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &[], blocks: None };
+        let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &[], blocks: None, block_tokens: 0 };
         let (prefixes, order) = (writer.prefixes(0).unwrap(), writer.order(12));
         let mut sorted = order.clone();
         sorted.sort_unstable();
@@ -421,7 +432,14 @@ mod tests {
         let row = |context| TokenCounts { context, generated: Some(4) };
         let rows = [row(12), row(16), row(20)];
         let spec = PromptSpec { prompt: PromptLength::Recorded("t.jsonl".into()), ..spec(1.0, None) };
-        let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &rows, blocks: Some(&blocks) };
+        let writer = Writer {
+            spec: &spec,
+            seed: 3,
+            tokenizer: None,
+            rows: &rows,
+            blocks: Some(&blocks),
+            block_tokens: blocks.size(&rows),
+        };
         let words = |number| -> Vec<String> {
             let (text, output, _) = writer.prompt(number, None).unwrap();
             assert_eq!(output, Some(4));

@@ -115,6 +115,11 @@ pub enum PromptForm {
 }
 
 impl PromptForm {
+    /// Whether `input` is no field of such an endpoint.
+    pub(super) fn takes_no_input(self) -> bool {
+        matches!(self, Self::Messages | Self::AnthropicMessages | Self::Prompt)
+    }
+
     /// The form that an endpoint takes, as its path or URL tells.
     pub fn of_endpoint(endpoint: &str) -> Self {
         let path = endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');

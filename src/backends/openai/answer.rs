@@ -200,8 +200,7 @@ impl Answer {
             let marks = typed.map_or("[DONE] and before any finish_reason", Typed::end);
             return Err(malformed(format!("the stream ends before {marks}")));
         }
-        // Some servers report a usage of 0 along with text.
-        let tokens = generation.tokens.filter(|&tokens| tokens > 0 || generation.chunks == 0);
+        let tokens = self.stream.tokens();
         let (size, first_size) =
             first_tokens.and_then(|first| Some((tokens?, first))).unwrap_or((generation.size, generation.first_size));
         let counts = &self.stream.counts;
@@ -230,6 +229,7 @@ impl Answer {
         }
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
         let tokens = parsed.tokens.filter(|&tokens| tokens > 0 || !parsed.content);
+        let tokens = tokens.or(Some(parsed.token_ids).filter(|&tokens| tokens > 0));
         if self.wanted.content && tokens.is_none() {
             self.content.extend(body).map_err(malformed)?;
         }

@@ -3,6 +3,7 @@
 //! Responses API items of the input.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +14,8 @@ use crate::json::in_legal_form;
 use crate::openai::texts::spoken;
 
 /// What is in every event that may have a part of a call.
-const MARKS: [&[u8]; 3] = [b"\"tool_calls\"", b"\"content_block", b"\"response.output_item.done\""];
+const MARKS: [&[u8]; 4] =
+    [b"\"tool_calls\"", b"\"function_call\"", b"\"content_block", b"\"response.output_item.done\""];
 
 /// Whether an event has a part of a call, or of what such an API wants back beside its calls.
 pub(super) fn has_part(event: &[u8]) -> bool {
@@ -77,11 +79,16 @@ fn as_history(message: &RawValue) -> Vec<u8> {
 pub(super) fn streamed_messages(text: &str, events: &[u8]) -> Vec<u8> {
     let mut parts = Parts::default();
     Deserializer::from_slice(events).into_iter().map_while(Result::ok).for_each(|event| parts.add(event));
-    let Parts { calls, blocks, items } = parts;
+    let Parts { mut calls, function, blocks, items } = parts;
+    let content = if text.is_empty() { Value::Null } else { text.into() };
     if !calls.is_empty() {
-        let calls: Vec<Value> = calls.into_values().map(Call::whole).collect();
-        let content = if text.is_empty() { Value::Null } else { text.into() };
+        calls.sort_by_key(|call| call.index);
+        let calls: Vec<Value> = calls.into_iter().map(Call::whole).collect();
         return json!({ "role": "assistant", "content": content, "tool_calls": calls }).to_string().into_bytes();
+    }
+    if let Some(function) = function {
+        let message = json!({ "role": "assistant", "content": content, "function_call": function.function() });
+        return message.to_string().into_bytes();
     }
     let blocks: Vec<Map<String, Value>> = blocks.into_values().filter_map(Block::whole).collect();
     if blocks.iter().any(|block| block.get("type").is_some_and(|kind| kind == "tool_use")) {
@@ -110,7 +117,9 @@ fn items_of(items: &[&RawValue]) -> Option<Vec<u8>> {
 #[derive(Default)]
 struct Parts<'a> {
     /// Of chat completions.
-    calls: BTreeMap<u64, Call>,
+    calls: Vec<Call>,
+    /// The same under its former name, by which there is one.
+    function: Option<Call>,
     /// Of Anthropic's messages.
     blocks: BTreeMap<u64, Block>,
     /// Of the Responses API.
@@ -127,13 +136,34 @@ impl<'a> Parts<'a> {
             }
             return;
         }
-        self.items.extend(event.item);
-        for part in event.into_calls() {
-            let call = self.calls.entry(part.index).or_default();
-            call.id = part.id.or(call.id.take());
-            let function = part.function.unwrap_or_default();
-            call.name.push_str(&function.name.unwrap_or_default());
-            call.arguments.push_str(&function.arguments.unwrap_or_default());
+        self.items.extend(event.item.filter(|_| event.is_whole_item()));
+        let Some(CallDelta { tool_calls, function_call }) = event.into_delta() else { return };
+        tool_calls.into_iter().flatten().for_each(|part| self.add_call(part));
+        if let Some(part) = function_call {
+            self.function.get_or_insert_default().add(part);
+        }
+    }
+
+    /// Adds a part of a call: of the one that has its number, or, where servers leave that out, of the last.
+    fn add_call(&mut self, part: CallPart) {
+        let CallPart { index, id, function } = part;
+        // Some write an empty one into every part but the first.
+        let id = id.filter(|id| !id.is_empty());
+        let function = function.unwrap_or_default();
+        let begun = match index {
+            Some(_) => self.calls.iter_mut().rfind(|call| call.index == index),
+            None => self.calls.last_mut(),
+        };
+        match begun.filter(|call| !call.is_another(id.as_deref(), &function)) {
+            Some(call) => {
+                call.id = take(&mut call.id).or(id);
+                call.add(function);
+            }
+            None => {
+                let mut call = Call { index, id, ..Call::default() };
+                call.add(function);
+                self.calls.push(call);
+            }
         }
     }
 }
@@ -141,15 +171,50 @@ impl<'a> Parts<'a> {
 /// A call of chat completions, put together.
 #[derive(Default)]
 struct Call {
+    index: Option<u64>,
     id: Option<String>,
     name: String,
     arguments: String,
 }
 
 impl Call {
-    fn whole(self) -> Value {
-        let Self { id, name, arguments } = self;
-        json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
+    /// Whether a part that has this call's number begins another: some servers give all calls the same number, or none. A
+    /// name alone does not tell, which may be repeated, nor does an id, which old ones of vLLM make anew for each part.
+    fn is_another(&self, id: Option<&str>, part: &CallFunction) -> bool {
+        let are_named = !self.name.is_empty() && part.name.as_ref().is_some_and(|name| !name.is_empty());
+        are_named
+            && match (&self.id, id) {
+                (Some(before), Some(id)) => before != id,
+                (None, None) => self.index.is_none() || self.is_whole(),
+                _ => false,
+            }
+    }
+
+    /// Whether its arguments are all there.
+    fn is_whole(&self) -> bool {
+        self.arguments.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
+    }
+
+    fn add(&mut self, part: CallFunction) {
+        let name = part.name.unwrap_or_default();
+        if self.name != name {
+            self.name.push_str(&name);
+        }
+        match part.arguments {
+            Value::String(text) => self.arguments.push_str(&text),
+            Value::Null => {}
+            // Some servers write what is in the text.
+            other => self.arguments.push_str(&other.to_string()),
+        }
+    }
+
+    fn function(self) -> Value {
+        json!({ "name": self.name, "arguments": self.arguments })
+    }
+
+    fn whole(mut self) -> Value {
+        let id = take(&mut self.id);
+        json!({ "id": id, "type": "function", "function": self.function() })
     }
 }
 
@@ -210,17 +275,23 @@ struct CallEvent<'a> {
 
 impl CallEvent<'_> {
     fn has_part(self) -> bool {
-        self.is_of_block() || self.item.is_some() || self.into_calls().next().is_some()
+        let is_any =
+            |delta: CallDelta| delta.function_call.is_some() || delta.tool_calls.is_some_and(|parts| !parts.is_empty());
+        self.is_of_block() || (self.is_whole_item() && self.item.is_some()) || self.into_delta().is_some_and(is_any)
+    }
+
+    fn is_whole_item(&self) -> bool {
+        self.kind == "response.output_item.done"
     }
 
     fn is_of_block(&self) -> bool {
         self.kind == "content_block_start" || self.kind == "content_block_delta"
     }
 
-    /// The parts of calls of the first choice.
-    fn into_calls(self) -> impl Iterator<Item = CallPart> {
+    /// What is added to the first choice.
+    fn into_delta(self) -> Option<CallDelta> {
         let first = self.choices.into_iter().flatten().find(|choice| choice.index == 0);
-        first.and_then(|choice| choice.delta.tool_calls).into_iter().flatten()
+        first.map(|choice| choice.delta)
     }
 }
 
@@ -236,13 +307,15 @@ struct CallChoice {
 struct CallDelta {
     #[serde(default)]
     tool_calls: Option<Vec<CallPart>>,
+    #[serde(default)]
+    function_call: Option<CallFunction>,
 }
 
 /// What an event adds to a call.
 #[derive(Deserialize)]
 struct CallPart {
     #[serde(default)]
-    index: u64,
+    index: Option<u64>,
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
@@ -254,7 +327,7 @@ struct CallFunction {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
-    arguments: Option<String>,
+    arguments: Value,
 }
 
 #[cfg(test)]
@@ -285,6 +358,63 @@ mod tests {
             r#"{"type":"response.output_text.delta","delta":"a"}"#,
             r#"{"type":"response.output_item.done"}"#,
             "[DONE]",
+        ] {
+            assert!(!has_part(other.as_bytes()), "{other}");
+        }
+    }
+
+    /// The calls that a stream of such parts comes to: the id, the name and the arguments of each.
+    fn calls(parts: &[Value]) -> Vec<[Value; 3]> {
+        let event =
+            |part: &Value| json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [part] } }] }).to_string();
+        let events: String = parts.iter().map(event).collect();
+        let message: Value = serde_json::from_slice(&streamed_messages("", events.as_bytes())).unwrap();
+        let call =
+            |call: &Value| [&call["id"], &call["function"]["name"], &call["function"]["arguments"]].map(Value::clone);
+        message["tool_calls"].as_array().unwrap().iter().map(call).collect()
+    }
+
+    #[test]
+    fn calls_of_tools_are_told_apart_however_servers_number_them() {
+        let part = |id: Value, name: Value, arguments: &str| json!({ "index": 0, "id": id, "function": { "name": name, "arguments": arguments } });
+        let without = |mut part: Value| {
+            part.as_object_mut().unwrap().remove("index");
+            part
+        };
+        let call = |id: &str, name: &str, arguments: &str| [id, name, arguments].map(Value::from);
+        // DashScope's have an empty id in every part but the first, old ones of vLLM another.
+        for later in [json!(""), Value::Null, json!("another"), json!("c1")] {
+            for name in [Value::Null, json!("")] {
+                let parts = [part(json!("c1"), json!("f"), ""), part(later.clone(), name, "{\"a\":1}")];
+                assert_eq!(calls(&parts), [call("c1", "f", "{\"a\":1}")], "{later}");
+                assert_eq!(calls(&parts.map(without)), [call("c1", "f", "{\"a\":1}")], "{later}");
+            }
+        }
+        let repeated = [part(json!("c1"), json!("f"), "{"), part(json!("c1"), json!("f"), "}")];
+        assert_eq!(calls(&repeated), [call("c1", "f", "{}")]);
+        // Gemini's have the same number, others none.
+        let several = [part(json!("c1"), json!("f"), "{}"), part(json!("c2"), json!("f"), "{\"a\":1}")];
+        let wanted = [call("c1", "f", "{}"), call("c2", "f", "{\"a\":1}")];
+        assert_eq!((calls(&several), calls(&several.map(without))), (wanted.to_vec(), wanted.to_vec()));
+        let unnamed = [part(json!(""), json!("f"), "{}"), part(json!(""), json!("g"), "{\"a\":1}")];
+        let names: Vec<Value> = calls(&unnamed).into_iter().map(|[_, name, _]| name).collect();
+        assert_eq!(names, ["f", "g"], "whole calls that only their names tell apart");
+        let read = [json!({ "index": 0, "id": "c1", "function": { "name": "f", "arguments": { "a": 1 } } })];
+        assert_eq!(calls(&read), [call("c1", "f", "{\"a\":1}")], "what is in the text");
+    }
+
+    #[test]
+    fn a_call_under_its_former_name_comes_back_under_it() {
+        let delta = |part: &str| format!(r#"{{"choices":[{{"index":0,"delta":{{"function_call":{part}}}}}]}}"#);
+        let events = [delta(r#"{"name":"f","arguments":""}"#), delta(r#"{"arguments":"{}"}"#)];
+        assert!(events.iter().all(|event| has_part(event.as_bytes())));
+        let message: Value = serde_json::from_slice(&streamed_messages("", events.concat().as_bytes())).unwrap();
+        let call = json!({ "name": "f", "arguments": "{}" });
+        assert_eq!(message, json!({ "role": "assistant", "content": null, "function_call": call }));
+        for other in [
+            delta("null"),
+            r#"{"type":"response.output_item.added","item":{"type":"function_call","name":"f"}}"#.to_owned(),
+            r#"{"type":"response.completed","response":{"output":[{"type":"function_call"}]}}"#.to_owned(),
         ] {
             assert!(!has_part(other.as_bytes()), "{other}");
         }

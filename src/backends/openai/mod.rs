@@ -9,6 +9,7 @@
 //! answer          what comes back for one request: a body, or events
 //! stream          what the events of an answer have said so far
 //! parsed_answer   what one JSON document of an answer says
+//! choices         what the choices of OpenAI's completions say
 //! texts           what a request asks and an answer says, for whoever counts their tokens or goes on with them
 //! usage           how many tokens a server counts
 //! several         how many several texts of an answer count
@@ -17,6 +18,7 @@
 
 mod answer;
 mod bodies;
+mod choices;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod messages;

@@ -1,14 +1,12 @@
 //! [`ParsedAnswer`]: what one JSON document of an answer says, a whole answer or an event. Read without building a tree of
 //! values or allocating, because hundreds of thousands of events arrive per second.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::backend::InputTokens;
+use crate::openai::choices::{Choice, Each, Said, size};
 use crate::openai::usage::{Counts, Usage, members, number};
 
 /// What a document says.
@@ -24,6 +22,8 @@ pub(super) struct ParsedAnswer {
     pub(super) content: bool,
     /// The length of that, as it is written.
     pub(super) size: usize,
+    /// Tokens of it that stand there as numbers, and not as text.
+    pub(super) token_ids: u64,
     /// It has a finish reason.
     pub(super) finished: bool,
     /// Output tokens so far.
@@ -144,24 +144,27 @@ impl Document<'_> {
         if let Some(kind) = kind.strip_prefix("response.") {
             return self.event(kind);
         }
-        let is_message = matches!(kind, "ping" | "message_start" | "message_delta" | "message_stop");
+        let is_message = matches!(kind, "ping" | "keepalive" | "message_start" | "message_delta" | "message_stop");
         if is_message || kind.starts_with("content_block_") {
             return self.message_event(kind);
         }
         let is_error = |text: &RawValue| text.get() == "\"error\"";
         // The Responses API has the members of an error in the event itself.
-        let error = kind == "error" || self.error.is_some() || self.object.is_some_and(is_error);
+        let error = kind == "error" || self.error.is_some_and(says_any) || self.object.is_some_and(is_error);
         let parsed = ParsedAnswer { error, ..ParsedAnswer::of_usage(self.usage) };
         match &self.choices {
-            Member::There(Each { size, finished, .. }) => {
-                let size = if error { 0 } else { *size };
-                ParsedAnswer { choices: true, content: size > 0, size, finished: *finished, ..parsed }
+            Member::There(Each { said: summary, .. }) => {
+                let Said { size, finished, token_ids } = if error { Said::default() } else { *summary };
+                let finished = finished || summary.finished;
+                ParsedAnswer { choices: true, content: size > 0, size, token_ids, finished, ..parsed }
             }
             Member::Absent => {
                 let is_chunk = self.object.is_some_and(|text| CHUNKS.contains(&text.get()));
                 let size = if error || is_chunk || self.has_empty_text() { 0 } else { length };
                 let Counts { tokens, input } = self.other_counts();
-                let (tokens, input) = (parsed.tokens.or(tokens), parsed.input.or(input));
+                let sum = if is_chunk || self.has_text() { None } else { self.usage.and_then(Usage::read) };
+                let input = parsed.input.or(input).or(sum.map_or_else(InputTokens::default, Usage::input_alone));
+                let tokens = parsed.tokens.or(tokens);
                 let text = self.meta_info.and(self.index).and_then(number);
                 ParsedAnswer { content: size > 0, size, tokens, input, text, ..parsed }
             }
@@ -171,9 +174,17 @@ impl Document<'_> {
     /// Whether the document has texts of which none says anything, as closing events of llama.cpp and Triton do. A document of
     /// another form without any text may hold anything.
     fn has_empty_text(&self) -> bool {
-        let texts = [self.content, self.text_output, self.text, self.response, self.generated_text];
         let is_empty = |text: &RawValue| text.get() == "\"\"";
-        texts.iter().any(Option::is_some) && texts.into_iter().flatten().all(is_empty)
+        self.has_text() && self.texts().into_iter().flatten().all(is_empty)
+    }
+
+    fn has_text(&self) -> bool {
+        self.texts().iter().any(Option::is_some)
+    }
+
+    /// Its texts, by which services of other forms name them.
+    fn texts(&self) -> [Option<&RawValue>; 5] {
+        [self.content, self.text_output, self.text, self.response, self.generated_text]
     }
 
     /// Tokens under the names of services of other forms.
@@ -189,7 +200,7 @@ impl Document<'_> {
     fn message_event(&self, kind: &str) -> ParsedAnswer {
         let delta = self.delta.and_then(members::<Delta<'_>>).unwrap_or_default();
         // Others send pings, too.
-        let typed = (kind != "ping").then_some(Typed::Messages);
+        let typed = (!matches!(kind, "ping" | "keepalive")).then_some(Typed::Messages);
         let mut parsed = ParsedAnswer { typed, ..ParsedAnswer::default() };
         match kind {
             "content_block_delta" => {
@@ -229,6 +240,11 @@ impl Document<'_> {
     }
 }
 
+/// Whether an error is one: clients take a member that is there and empty for none.
+fn says_any(error: &RawValue) -> bool {
+    !["\"\"", "{}", "[]", "false"].contains(&error.get())
+}
+
 /// The state of a response that an event tells, or of a message of Anthropic's.
 #[derive(Deserialize)]
 struct Response<'a> {
@@ -261,140 +277,6 @@ enum Member<T> {
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Member<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::<T>::deserialize(deserializer).map(|value| Self::There(value.unwrap_or_default()))
-    }
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default, borrow)]
-    delta: Option<Message<'a>>,
-    #[serde(default, borrow)]
-    message: Option<Message<'a>>,
-    #[serde(default, borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    finish_reason: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(default, borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    refusal: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    tool_calls: Option<Each<ToolCall<'a>>>,
-    /// The former name of a single call.
-    #[serde(default, borrow)]
-    function_call: Option<Function<'a>>,
-    #[serde(default, borrow)]
-    audio: Option<Audio<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Audio<'a> {
-    #[serde(default, borrow)]
-    data: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    transcript: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct ToolCall<'a> {
-    #[serde(default, borrow)]
-    function: Option<Function<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Function<'a> {
-    #[serde(default, borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-/// The length of a value's content, as it is written; 0 for null and for an empty string or list.
-fn size(value: Option<&RawValue>) -> usize {
-    value.map_or(0, |value| match value.get() {
-        "\"\"" | "[]" => 0,
-        text if text.starts_with('"') => text.len() - 2,
-        text => text.len(),
-    })
-}
-
-/// What an element of a list contributes.
-trait Part {
-    /// The length of its content, and whether it ends the output.
-    fn says(&self) -> (usize, bool);
-}
-
-impl Part for Choice<'_> {
-    fn says(&self) -> (usize, bool) {
-        let messages = [&self.delta, &self.message].into_iter().flatten();
-        (messages.map(Message::size).sum::<usize>() + size(self.text), size(self.finish_reason) > 0)
-    }
-}
-
-impl Message<'_> {
-    fn size(&self) -> usize {
-        let audio = self.audio.as_ref().map_or([None, None], |audio| [audio.data, audio.transcript]);
-        let texts = [self.content, self.reasoning_content, self.reasoning, self.refusal];
-        texts.into_iter().chain(audio).map(size).sum::<usize>()
-            + self.tool_calls.as_ref().map_or(0, |calls| calls.size)
-            + self.function_call.as_ref().map_or(0, Function::size)
-    }
-}
-
-impl Part for ToolCall<'_> {
-    fn says(&self) -> (usize, bool) {
-        (self.function.as_ref().map_or(0, Function::size), false)
-    }
-}
-
-impl Function<'_> {
-    fn size(&self) -> usize {
-        size(self.name) + size(self.arguments)
-    }
-}
-
-/// The elements of a list together.
-struct Each<T> {
-    size: usize,
-    finished: bool,
-    element: PhantomData<T>,
-}
-
-impl<T> Default for Each<T> {
-    fn default() -> Self {
-        Self { size: 0, finished: false, element: PhantomData }
-    }
-}
-
-impl<'de, T: Deserialize<'de> + Part> Deserialize<'de> for Each<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + Part> Visitor<'de> for List<T> {
-            type Value = Each<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Each<T>, A::Error> {
-                let mut all = Each::default();
-                while let Some(part) = list.next_element::<T>()? {
-                    let (size, finished) = part.says();
-                    all.size += size;
-                    all.finished |= finished;
-                }
-                Ok(all)
-            }
-        }
-        deserializer.deserialize_seq(List(PhantomData))
     }
 }
 
@@ -547,10 +429,25 @@ mod tests {
         let counts = |cached| InputTokens { all: Some(9), cached, by_tokenizer: false };
         assert_eq!(cached(r#"{"audio_tokens":1,"cached_tokens":4}"#), counts(Some(4)));
         assert_eq!([cached("null"), cached("[7]"), cached(r#"{"cached_tokens":"4"}"#)], [counts(None); 3]);
+        for name in ["prompt_cache_hit_tokens", "cached_tokens"] {
+            let input = parsed(&format!(r#"{{"choices":[],"usage":{{"prompt_tokens":9,"{name}":4}}}}"#)).input;
+            assert_eq!(input, counts(Some(4)), "{name}");
+        }
         let beside = parsed(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
         assert_eq!((beside.content, beside.tokens), (true, Some(0)));
         let embedding = parsed(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);
         assert_eq!((embedding.choices, embedding.content, embedding.tokens), (false, true, None));
+        let uncounted = parsed(r#"{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}"#);
+        assert_eq!((uncounted.input.all, uncounted.unreadable), (None, false), "no prompt has no tokens");
+        let ranking = parsed(r#"{"results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":7}}"#);
+        assert_eq!((ranking.content, ranking.tokens, ranking.input.all), (true, None, Some(7)));
+        for output in [
+            r#"{"choices":[],"usage":{"total_tokens":7}}"#,
+            r#"{"usage":{"total_tokens":7,"completion_tokens":2}}"#,
+            r#"{"text":"an output","usage":{"total_tokens":7}}"#,
+        ] {
+            assert_eq!(parsed(output).input.all, None, "{output}");
+        }
     }
 
     #[test]
@@ -617,7 +514,9 @@ mod tests {
         ] {
             assert!(parsed(text).error && !parsed(text).content, "{text}");
         }
-        assert!(!parsed(r#"{"error":null,"choices":[]}"#).error);
+        for nothing in ["null", r#""""#, "{}", "false"] {
+            assert!(!parsed(&format!(r#"{{"error":{nothing},"choices":[]}}"#)).error, "{nothing}");
+        }
         for text in ["{}", "[1]", "\"x\"", r#"{"choices":"x"}"#] {
             assert_eq!(parsed(text), ParsedAnswer { content: true, ..ParsedAnswer::default() }, "{text}");
         }

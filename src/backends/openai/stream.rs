@@ -48,6 +48,8 @@ pub(super) struct Stream {
     pub(super) typed: Option<Typed>,
     /// Tokens so far, as the server counts them, when the first content event had come, and those together with it.
     pub(super) first_tokens: Option<u64>,
+    /// Tokens that its events have as numbers.
+    token_ids: u64,
     /// It has more content than is kept for counting.
     too_long: bool,
     /// The last event had content.
@@ -109,19 +111,23 @@ impl Stream {
         slot: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
+        self.last_has_content = false;
+        let is_error = event.name == b"error";
+        // Gateways keep connections alive by events without data, as others do by comments.
+        if event.data.trim_ascii().is_empty() && !is_error {
+            return Ok(());
+        }
         self.generation.events = self.generation.events.saturating_add(1);
         if self.read_at != exchanges.now {
             self.read_at = exchanges.now;
             self.generation.reads = self.generation.reads.saturating_add(1);
         }
-        self.last_has_content = false;
         let text = EventText { event, scratch };
         if event.data.trim_ascii_start().starts_with(DONE) {
             self.done = true;
             exchanges.respond_aside(slot, &text);
             return Ok(());
         }
-        let is_error = event.name == b"error";
         let parsed = match several::read(event.data) {
             Ok(parsed) => parsed,
             Err(_) if is_error => ParsedAnswer { error: true, ..ParsedAnswer::default() },
@@ -173,12 +179,20 @@ impl Stream {
         self.first_tokens = None;
     }
 
+    /// Output tokens: those that the server counts, or that its events have as numbers. Some servers report a usage of 0 along
+    /// with text.
+    pub(super) fn tokens(&self) -> Option<u64> {
+        let counted = self.generation.tokens.filter(|&tokens| tokens > 0 || self.generation.chunks == 0);
+        counted.or(Some(self.token_ids).filter(|&tokens| tokens > 0))
+    }
+
     /// An event with content has arrived at `now`.
     #[inline]
     fn add(&mut self, parsed: &ParsedAnswer, now: Stamp) {
         let (all, size) = (&mut self.generation, parsed.size as u64);
         all.chunks = all.chunks.saturating_add(1);
         all.size += size;
+        self.token_ids = self.token_ids.saturating_add(parsed.token_ids);
         if *all.first.get_or_insert(now) == now {
             all.first_chunks = all.chunks;
             all.first_size = all.size;

@@ -105,9 +105,50 @@ fn broken_streams_are_failures() {
     }
     let within = chunked(&delta("a")).strip_suffix("0\r\n\r\n").unwrap().to_owned();
     assert!(failed(&within, true).contains("Connection closed"));
-    for data in ["data: {\"choices\":[\n\n", "data: hello\n\n", "data:\n\n"] {
+    for data in ["data: {\"choices\":[\n\n", "data: hello\n\n", "data: \"\n\n"] {
         assert!(failed(&chunked(&format!("{data}{DONE}")), false).contains("not JSON"), "{data}");
     }
+}
+
+/// Gateways keep connections alive by them, before an answer begins and within it.
+#[test]
+fn events_without_data_are_passed_over() {
+    let expected = Generation { chunks: 2, tokens: Some(5), events: 5, ..Generation::default() };
+    for empty in ["data:\n\n", "data: \n\n", "event: ping\ndata:\n\n", "data:  \r\n\r\n", "id: 1\ndata\n\n"] {
+        let stream = [empty, &delta("a"), empty, empty, &delta("b"), STOP, empty, USAGE, DONE].concat();
+        let outcome = read(&chunked(&stream), false);
+        assert_eq!((outcome.generation, outcome.responses.len()), (Some(expected), 5), "{empty:?}");
+    }
+    // Before the form of the stream is known, it is no content either, of which gaps are measured.
+    let keepalive = "data: {\"type\":\"keepalive\",\"sequence_number\":1}\n\n";
+    let outcome = read(&chunked(&[keepalive, &delta("a"), STOP, DONE].concat()), false);
+    let kinds: Vec<&str> = outcome.responses.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["aside", "content", "aside", "aside"]);
+    let error = read(&chunked(&format!("event: error\ndata:\n\n{DONE}")), false);
+    assert!(error.generation.is_none() && error.error.is_some(), "{error:?}");
+}
+
+/// vLLM's endpoint that takes tokens and gives them.
+#[test]
+fn tokens_without_text_are_content_and_count() {
+    let event = |choice: &str| format!("data: {{\"request_id\":\"r\",\"choices\":[{{\"index\":0,{choice}}}]}}\n\n");
+    let events = [
+        event("\"token_ids\":[],\"finish_reason\":null"),
+        event("\"token_ids\":[7,8]"),
+        event("\"token_ids\":[ 9 ]"),
+        event("\"token_ids\":null,\"finish_reason\":\"length\""),
+    ];
+    let of = |stream: String| read(&chunked(&stream), false).generation.unwrap();
+    let expected = Generation { chunks: 2, tokens: Some(3), events: 5, ..Generation::default() };
+    assert_eq!(of(events.concat() + DONE), expected);
+    assert_eq!(of(events.concat() + USAGE + DONE), Generation { tokens: Some(5), events: 6, ..expected });
+    let body = |choice: &str| read(&plain("200 OK", &format!("{{\"choices\":[{choice}]}}")), false).generation.unwrap();
+    let ids = body(r#"{"token_ids":[1,2,3],"finish_reason":"stop"},{"token_ids":[4]}"#);
+    assert_eq!((ids.chunks, ids.tokens), (1, Some(4)));
+    let beside = body(r#"{"message":{"content":"ab"},"token_ids":[1,2,3]}"#);
+    assert_eq!((beside.chunks, beside.tokens), (1, None), "of an answer that has a text, it is the text that counts");
+    let silent = of(event("\"delta\":{\"content\":\"\"},\"token_ids\":[7]") + STOP + DONE);
+    assert_eq!((silent.chunks, silent.tokens), (0, None));
 }
 
 /// Some servers name no type of content, or another, as those of others' frameworks do by default.

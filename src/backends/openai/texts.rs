@@ -55,8 +55,27 @@ pub struct Prompt {
 
 /// The members of a request that hold its prompt, in the services that have them: system and user messages, a text or several, or the
 /// tokens themselves.
-const PROMPTS: [&str; 9] =
-    ["system", "instructions", "messages", "prompt", "input", "inputs", "text_input", "text", "input_ids"];
+const PROMPTS: [&str; 18] = [
+    "system",
+    "instructions",
+    "messages",
+    "prompt",
+    "input",
+    "inputs",
+    "text_input",
+    "text",
+    "input_ids",
+    "token_ids",
+    // Of those that rank and score.
+    "query",
+    "queries",
+    "documents",
+    "passages",
+    "texts",
+    "items",
+    "text_1",
+    "text_2",
+];
 
 /// What a request asks; none if nothing of that kind is in it.
 pub fn prompt(request: &[u8]) -> Option<Prompt> {
@@ -374,6 +393,9 @@ mod tests {
         assert_eq!(of(r#"{"text_input":"t","parameters":{"stream":true}}"#), found("t", 0));
         assert_eq!(of(r#"{"text":"t","sampling_params":{}}"#), found("t", 0));
         assert_eq!(of(r#"{"input_ids":[1,2]}"#), found("", 2));
+        assert_eq!(of(r#"{"token_ids":[1,2],"sampling_params":{}}"#), found("", 2));
+        assert_eq!(of(r#"{"query":{"text":"q"},"passages":[{"text":"x"},{"text":"y"}]}"#), found("q|x|y", 0));
+        assert_eq!(of(r#"{"query":"q","documents":["x","y"],"top_n":1}"#), found("q|x|y", 0));
         assert_eq!(
             of(
                 r#"{"text":{"format":{"type":"text"}},"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},

@@ -25,6 +25,14 @@ pub(super) struct Usage<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(default, borrow)]
     input_tokens_details: Option<&'a RawValue>,
+    /// Those of both together.
+    #[serde(default, borrow)]
+    total_tokens: Option<&'a RawValue>,
+    /// Of the input, what came from the cache: DeepSeek's name, and Moonshot's.
+    #[serde(default, borrow)]
+    prompt_cache_hit_tokens: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    cached_tokens: Option<&'a RawValue>,
     /// Of Anthropic's messages: what came from the cache, and what was put into it.
     #[serde(default, borrow)]
     cache_read_input_tokens: Option<&'a RawValue>,
@@ -65,20 +73,30 @@ impl<'a> Usage<'a> {
         let whole = |tokens: u64| tokens.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0));
         let details = self.prompt_tokens_details.or(self.input_tokens_details);
         let details = details.and_then(members::<Details<'_>>);
+        let others = || self.prompt_cache_hit_tokens.or(self.cached_tokens).and_then(number);
         InputTokens {
             all: match self.prompt_tokens {
                 Some(tokens) => number(tokens),
                 None => self.input_tokens.and_then(number).map(whole),
-            },
-            cached: details.and_then(|details| details.cached_tokens).and_then(number).or(read),
+            }
+            // Some servers write 0 where they do not count.
+            .filter(|all| *all > 0),
+            cached: details.and_then(|details| details.cached_tokens).and_then(number).or(read).or_else(others),
             by_tokenizer: false,
         }
+    }
+
+    /// Input tokens of an answer without output, such as an embedding or a ranking, where only the sum is told.
+    pub(super) fn input_alone(self) -> InputTokens {
+        let parts = [self.completion_tokens, self.output_tokens, self.prompt_tokens, self.input_tokens];
+        let sum = if parts.iter().all(Option::is_none) { self.total_tokens } else { None };
+        InputTokens { all: sum.and_then(number), ..InputTokens::default() }
     }
 
     /// Input tokens of an event of Anthropic's messages, if it tells: some servers write 0 into the beginning or into the end,
     /// and have the number in the other.
     pub(super) fn known_input(self) -> Option<InputTokens> {
-        Some(self.input()).filter(|input| input.all.is_some_and(|all| all > 0))
+        Some(self.input()).filter(|input| input.all.is_some())
     }
 }
 

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use self::lexer::{Fault, Kind, Lexer, Stray};
 use self::tensor::read_tensor;
 use crate::error::{Error, Result};
+use crate::model::DataType;
 use crate::shm::{RegionBuilder, map_text};
 use crate::steps::{Loaded, Stream, Target, Value, in_file, location};
 
@@ -50,6 +51,8 @@ pub(crate) struct JsonReader<'a> {
     strays: Vec<Stray>,
     warnings: Vec<String>,
 }
+
+const NO_DATA: &str = "The json file doesn't contain data field: it must be {\"data\": [...]}";
 
 /// Reads JSON files.
 ///
@@ -120,8 +123,9 @@ impl<'a> JsonReader<'a> {
         }
         let mut lexer = Lexer::new(text);
         let (mut data, mut validation) = (None, None);
-        if lexer.peek()? != Kind::Object {
-            return Err(lexer.breach("The json file doesn't contain data field: it must be {\"data\": [...]}"));
+        let kind = lexer.peek()?;
+        if kind != Kind::Object {
+            return Err(lexer.breach(self.without_data(kind)));
         }
         lexer.enter();
         let mut first = true;
@@ -153,7 +157,18 @@ impl<'a> JsonReader<'a> {
         self.strays.append(&mut lexer.strays);
         match data {
             Some(_) => Ok(()),
-            None => Err(lexer.breach("The json file doesn't contain data field: it must be {\"data\": [...]}")),
+            None => Err(lexer.breach(NO_DATA)),
+        }
+    }
+
+    /// What is wrong with a document of another kind. Prompts for language models are often in lists.
+    fn without_data(&self, kind: Kind) -> String {
+        let takes_payloads = self.target.model.inputs.first().is_some_and(|input| input.datatype == DataType::Json);
+        match kind {
+            Kind::Array if takes_payloads => {
+                format!("{NO_DATA}; a list of prompts or conversations is taken by --prompt-tokens dataset:FILE")
+            }
+            _ => NO_DATA.to_owned(),
         }
     }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, from_str};
 
 use crate::attached::{self, Medium};
 use crate::lines::NO_PROMPT;
+use crate::lines::recorded::is_recorded;
 use crate::media::text_part;
 use crate::members::Members;
 use crate::text::fault_in_line;
@@ -12,7 +13,11 @@ use crate::text::fault_in_line;
 const TEXTS: [&str; 3] = ["text", "text_input", "prompt"];
 /// Members with several texts, and with the parts of a message.
 const SEVERAL: &str = "texts";
+/// The names of texts that are to be ranked.
+const RANKED: [&str; 3] = ["query", "queries", "passages"];
 const CONTENT: &str = "content";
+/// The member with the prompt of a recording of LMCache's, whose answer stands beside it, and of other data.
+const INPUT: &str = "input";
 /// Members with what the system says before a prompt: data sets', and guidellm's.
 const SYSTEM: [&str; 2] = ["system_prompt", "prefix"];
 /// Members with what is attached: aiperf's, and vLLM's `image_files`.
@@ -62,6 +67,10 @@ pub(super) fn take(line: &mut Members) -> Result<Said, String> {
             "it is a data set's, such as ShareGPT: use --prompt-tokens dataset:FILE instead of --input-data".to_owned()
         );
     }
+    let texts = match texts {
+        None if is_in_input(line) => line.take(INPUT).and_then(|text| from_str(&text).ok()).map(|text| vec![text]),
+        texts => texts,
+    };
     let mut media = Vec::new();
     for (name, medium) in MEDIA {
         // In a chat's body it says how the answer is to sound.
@@ -93,6 +102,13 @@ pub(super) fn take(line: &mut Members) -> Result<Said, String> {
             Err(other_form.map_or(NO_PROMPT.to_owned(), |(_, form)| format!("it is {form}")))
         }
     }
+}
+
+/// Whether an object is recorded, or has its answer, and its prompt is the text of its `input`: nothing else in it is one.
+pub(super) fn is_in_input(line: &Members) -> bool {
+    let mut others = TEXTS.into_iter().chain([SEVERAL, CONTENT, "context"]);
+    let is_alone = !others.any(|name| line.get(name).is_some_and(|value| value != "null"));
+    line.has_text(INPUT) && is_alone && (line.has_text("output") || is_recorded(line))
 }
 
 /// Whether something is attached to an object's prompt.
@@ -151,6 +167,12 @@ fn all_texts(value: &Value) -> Option<Vec<String>> {
         }
     }
     Some(all)
+}
+
+/// Whether the texts of an object are a query and passages, as aiperf names those that are to be ranked.
+pub(super) fn is_to_be_ranked(line: &Members) -> bool {
+    let texts = line.get(SEVERAL).and_then(|texts| from_str::<Vec<Value>>(texts).ok()).unwrap_or_default();
+    texts.iter().any(|text| text["name"].as_str().is_some_and(|name| RANKED.contains(&name)))
 }
 
 /// What the parts of a message say, which may name a file as vLLM's do.

@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str};
 
 use crate::PromptForm;
-use crate::lengths::MAX_TOKENS;
+use crate::lengths::{BlockCount, MAX_TOKENS, block_size};
 use crate::lines::said::{self, is_any};
 use crate::lines::{Entry, Line, Lines};
 use crate::members::Members;
-use crate::prompts::Draws;
+use crate::prompts::{Draws, size_note};
 use crate::seed::Purpose;
 use crate::text::whole_number;
 
@@ -33,7 +33,7 @@ const MODE: &str = "message_mode";
 const TOKENS: &str = "input_length";
 /// The member with the numbers of its blocks, of which equal ones are equal text, and the tokens of a block.
 const BLOCKS: &str = "hash_ids";
-const BLOCK_TOKENS: u64 = 512;
+pub(super) const BLOCK_TOKENS: u64 = 512;
 
 /// What a line has to send, and which turn of which conversation it is, if of any.
 #[derive(Debug)]
@@ -110,6 +110,14 @@ impl Lines {
                 false => Err("it is a conversation of several turns: --session-concurrency N plays such".to_owned()),
             },
             Line::Object(mut line) if self.plays_sessions => {
+                // Before what it is known by is taken out.
+                if self.form.takes_no_input()
+                    && said::is_in_input(&line)
+                    && let Some(text) = line.take("input")
+                {
+                    // It is JSON, as it comes from there.
+                    let _ = line.set_text("text", &text);
+                }
                 let session = line.take(SESSION).filter(|name| name != "null").ok_or_else(no_session)?;
                 let session = from_str(&session).unwrap_or(session);
                 let delay_ms = delay_ms(&mut line)?;
@@ -201,7 +209,7 @@ impl Lines {
         let blocks: Vec<u64> = line.take(BLOCKS).and_then(|blocks| from_str(&blocks).ok()).unwrap_or_default();
         self.drawn += 1;
         let draws = Draws::new(self.seed, Purpose::Prompts, self.drawn);
-        Ok(Some(draws.words_of_blocks(tokens, &blocks, BLOCK_TOKENS, self.seed)))
+        Ok(Some(draws.words_of_blocks(tokens, &blocks, self.block_tokens, self.seed)))
     }
 
     /// What is to be said of the sessions.
@@ -222,7 +230,9 @@ impl Lines {
                  on the server's tokenizer",
             ),
         ];
-        notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| format!("--input-data: {note}")).collect()
+        let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| format!("--input-data: {note}"));
+        let size = size_note("--input-data", BLOCK_TOKENS, self.block_tokens).filter(|_| self.drawn > 0);
+        notes.chain(size).collect()
     }
 }
 
@@ -247,6 +257,20 @@ pub(super) fn wait_before<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
         sessions.entry(session.to_string()).or_insert(Ends { first: waits, last: waits }).last = waits;
     }
     sessions.values().any(|ends| ends.last) && !sessions.values().any(|ends| ends.first)
+}
+
+/// Tokens of a block of the prompts that were recorded without their words.
+pub(super) fn block_tokens<'a>(lines: impl Iterator<Item = &'a [u8]>) -> u64 {
+    #[derive(Deserialize)]
+    struct Prompt {
+        input_length: u64,
+        hash_ids: Vec<u64>,
+    }
+    let prompt = |line| from_slice::<Prompt>(line).ok();
+    let counts = lines
+        .filter_map(prompt)
+        .map(|prompt| BlockCount { tokens: prompt.input_length, blocks: prompt.hash_ids.len() });
+    block_size(BLOCK_TOKENS, counts)
 }
 
 /// Gives each turn the pause that stands with the next one of its session.
@@ -452,6 +476,9 @@ mod tests {
             |text: &str| json!({"session_id": "a", "message_mode": "history", "system_prompt": "S", "prompt": text});
         let (bodies, ..) = all_bodies(PromptForm::Prompt, &[whole("hi"), whole("hi so?")]);
         assert_eq!(bodies[1]["prompt"], "S hi so?", "a history of its own");
+        let recorded = |text: &str| json!({"session_id": "a", "delay": 9, "input": text, "system_prompt": "S", "input_length": 50});
+        let (bodies, ..) = all_bodies(PromptForm::Messages, &[recorded("hi"), recorded("so?")]);
+        assert_eq!(bodies[1], json!({"messages": [{"role": "user", "content": "so?"}]}));
     }
 
     #[test]
@@ -531,6 +558,28 @@ mod tests {
         let mut steps = [step("a", 0), step("b", 4), step("a", 5), step("b", 6)];
         give_to_turn_before(&mut steps);
         assert_eq!(steps.map(|step| step.delay_ms), [5, 6, 0, 0]);
+    }
+
+    #[test]
+    fn blocks_of_a_file_have_the_size_that_its_prompts_say() {
+        let line =
+            |tokens: u64, ids: &[u64]| json!({"session_id": "a", "input_length": tokens, "hash_ids": ids}).to_string();
+        let usual = [line(600, &[1, 2]), line(1200, &[1, 2, 3])];
+        let small = [line(100, &[1, 2]), line(190, &[1, 2, 3]), json!({"session_id": "a", "text": "x"}).to_string()];
+        let size = |lines: &[String]| block_tokens(lines.iter().map(String::as_bytes));
+        assert_eq!((size(&usual), size(&small)), (BLOCK_TOKENS, 64));
+        let mut lines = Lines { plays_sessions: true, block_tokens: 64, ..Lines::new(PromptForm::Messages) };
+        let mut words = |line: &String| {
+            let Entry::Body(body) = lines.steps(Line::read(line.as_bytes()).unwrap(), 1).unwrap().remove(0).entry
+            else {
+                panic!("a text")
+            };
+            let body: Value = from_slice(&body.text()).unwrap();
+            body["messages"][0]["content"].as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (first, second) = (words(&small[0]), words(&small[1]));
+        assert_eq!((first.len(), &first[..100]), (100, &second[..100]), "both blocks are shared");
+        assert!(lines.warnings().iter().any(|note| note.ends_with("a block is taken to be 64")));
     }
 
     #[test]

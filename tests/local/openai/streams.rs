@@ -198,3 +198,20 @@ fn events_grow_a_periodic_load() {
     let sent: Vec<u64> = requests.iter().map(|request| request["timestamp"].as_u64().unwrap()).collect();
     assert!(sent.len() == 5 && sent[1..].iter().all(|sent| *sent >= third_event), "{third_event} {sent:?}");
 }
+
+#[test]
+fn failures_in_a_row_end_a_periodic_load() {
+    let payloads = Payloads::of(&[CHAT]);
+    let server = HttpServer::start(|request: &Received| match request.ordinal {
+        0..5 => good(request),
+        _ => vec![
+            Act::Wait(Duration::from_millis(20)),
+            Act::Send(http_server::reply("500 Internal Server Error", "", b"")),
+        ],
+    });
+    let load = "--streaming --periodic-concurrency-range 1:1000:1 --request-period 1 --max-errors 100% --stop-on";
+    let run = payloads.on(&server).args(load).arg("consecutive>3").run();
+    assert_eq!(run.code(), 3, "{}\n{}", run.stdout, run.stderr);
+    assert_eq!(run.stderr.matches("requests failed in a row; the run ends").count(), 1, "{}", run.stderr);
+    assert!(server.inferences() < 1000, "{}", server.inferences());
+}
