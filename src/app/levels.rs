@@ -172,7 +172,12 @@ fn search<T: LevelValue>(
         // A queue that grows is too much, however low the latency still is.
         let is_too_much = is_binary && codes == Codes::Own && is_overloaded(level);
         goes_on = waits(result);
-        last = Some(if goes_on || passes(codes, level) && !is_too_much { Outcome::Pass } else { Outcome::Fail });
+        let is_within = passes(codes, level) && !is_too_much;
+        last = Some(if goes_on || is_within { Outcome::Pass } else { Outcome::Fail });
+        if result.levels.len() == 1 && goes_on {
+            // The level that ends the range is still to be looked at again.
+            confirmed = false;
+        }
         if runner.must_stop() {
             break;
         }

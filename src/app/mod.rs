@@ -108,10 +108,25 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     // Before any file is created.
     let interrupts = signals::watch()?;
     ending::clean_up_after_others();
-    name_model(&mut plan)?;
-    limit_replies(&plan);
-    plan.notes.iter().for_each(|note| note!("{note}"));
     outputs::check(&plan)?;
+    let mut judged = outputs::Judged::before(&plan);
+    let named = name_model(&mut plan);
+    judged.name_model(&plan);
+    judged.after(named.and_then(|()| {
+        limit_replies(&plan);
+        plan.notes.iter().for_each(|note| note!("{note}"));
+        run_writable(plan, codes, interrupts, connect, ranks)
+    }))
+}
+
+/// The same once it is known that what it comes to can be written.
+fn run_writable(
+    plan: Plan,
+    codes: Codes,
+    interrupts: Interrupts,
+    connect: Connect,
+    ranks: Option<&Ranks>,
+) -> Result<u8> {
     dashboard::check(&plan)?;
     exposition::check(&plan)?;
     otlp::check(&plan)?;

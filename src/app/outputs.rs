@@ -1,11 +1,14 @@
 //! Checks of files to be written: none replaces another or an input, and each can be written.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::data::{DataSource, PromptLength, PromptSpec};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::plan::{Pages, Plan};
-use crate::report::{self, raster};
+use crate::report::{self, raster, requirements};
 
 /// The flag of single pictures.
 const PICTURE: &str = "--svg";
@@ -28,6 +31,63 @@ const READ: [&str; 12] = [
 
 /// A file, and the flag that names it.
 pub type Named<'a> = (String, &'a Path);
+
+/// What `--junit` is to say where a run fails before there is anything to judge: in its place would be what an earlier run came to,
+/// or nothing, which some readers take for success.
+pub struct Judged {
+    path: Option<PathBuf>,
+    model: String,
+    requirements: Vec<String>,
+    /// Which file there was before.
+    before: Option<FileIdentity>,
+}
+
+/// What tells a file from one that is put in its place.
+#[derive(PartialEq)]
+struct FileIdentity {
+    inode: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> Option<Self> {
+        let about = fs::metadata(path).ok()?;
+        Some(Self { inode: about.ino(), seconds: about.mtime(), nanoseconds: about.mtime_nsec() })
+    }
+}
+
+impl Judged {
+    /// Of a run that begins.
+    pub fn before(plan: &Plan) -> Self {
+        let (path, model) = (plan.gate.junit.clone(), plan.target.model.name.clone());
+        let requirements = plan.gate.requirements.iter().map(|requirement| requirement.text.clone()).collect();
+        Self { before: path.as_deref().and_then(FileIdentity::of), path, model, requirements }
+    }
+
+    /// Takes over the name of the model, which a server may have told meanwhile.
+    pub fn name_model(&mut self, plan: &Plan) {
+        self.model.clone_from(&plan.target.model.name);
+    }
+
+    /// Writes that it has failed, if it has, and has written nothing itself.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn after(self, outcome: Result<u8>) -> Result<u8> {
+        // An interrupted run leaves all files as they are.
+        if let (Err(error), Some(path)) = (&outcome, &self.path)
+            && !report::is_special(path)
+            && FileIdentity::of(path) == self.before
+        {
+            let why = error.to_string();
+            let run = requirements::Unjudged { model: &self.model, requirements: &self.requirements, why: &why };
+            // Why the run failed is said in any case.
+            drop(requirements::write_unjudged(path, interrupt::counter(), &run));
+        }
+        outcome
+    }
+}
 
 /// Checks, before anything is measured, that all results can be written.
 ///

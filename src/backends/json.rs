@@ -9,7 +9,7 @@ use crate::model::DataType;
 /// Appends packed elements as a flat JSON array.
 ///
 /// # Errors
-/// Names what JSON cannot represent: 16-bit floats, infinities and NaN, strings that are not UTF-8.
+/// Names what JSON cannot represent: 16-bit floats, strings that are not UTF-8.
 pub(super) fn write_elements(out: &mut Vec<u8>, datatype: DataType, bytes: &[u8]) -> Result<(), String> {
     out.push(b'[');
     match datatype {
@@ -22,8 +22,8 @@ pub(super) fn write_elements(out: &mut Vec<u8>, datatype: DataType, bytes: &[u8]
         DataType::Int16 => write_all(out, bytes, |raw| Ok(i16::from_le_bytes(raw).to_string()))?,
         DataType::Int32 => write_all(out, bytes, |raw| Ok(i32::from_le_bytes(raw).to_string()))?,
         DataType::Int64 => write_all(out, bytes, |raw| Ok(i64::from_le_bytes(raw).to_string()))?,
-        DataType::Fp32 => write_all(out, bytes, |raw| finite(f32::from_le_bytes(raw)))?,
-        DataType::Fp64 => write_all(out, bytes, |raw| finite(f64::from_le_bytes(raw)))?,
+        DataType::Fp32 => write_all(out, bytes, |raw| Ok(float_text(f32::from_le_bytes(raw))))?,
+        DataType::Fp64 => write_all(out, bytes, |raw| Ok(float_text(f64::from_le_bytes(raw))))?,
         DataType::Bytes => write_texts(out, bytes)?,
         DataType::Fp16 | DataType::Bf16 | DataType::Json => {
             return Err(format!("{datatype} values cannot be represented in JSON"));
@@ -48,10 +48,13 @@ fn write_all<const N: usize>(
     Ok(())
 }
 
-fn finite(value: impl serde::Serialize) -> Result<String, String> {
-    match serde_json::to_string(&value) {
-        Ok(text) if text != "null" => Ok(text),
-        _ => Err("it holds infinities or NaN, which JSON cannot represent".to_owned()),
+/// A number, or the bare word for what JSON does not have, which Triton reads as it writes it.
+fn float_text(value: impl serde::Serialize + Into<f64> + Copy) -> String {
+    match value.into() {
+        wide if wide.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        _ => serde_json::to_string(&value).expect("finite numbers have a form in JSON"),
     }
 }
 
@@ -168,11 +171,14 @@ mod tests {
 
     #[test]
     fn elements_survive_the_way_to_json_and_back() {
-        let cases: [(DataType, Vec<u8>, &str); 5] = [
+        let floats = [f64::INFINITY, f64::NEG_INFINITY, -0.5].map(f64::to_le_bytes).concat();
+        let cases: [(DataType, Vec<u8>, &str); 7] = [
             (DataType::Bool, vec![1, 0], "[true,false]"),
             (DataType::Int16, vec![0xff, 0xff, 2, 0], "[-1,2]"),
             (DataType::Uint64, u64::MAX.to_le_bytes().to_vec(), "[18446744073709551615]"),
             (DataType::Fp32, 0.1_f32.to_le_bytes().to_vec(), "[0.1]"),
+            (DataType::Fp32, f32::NAN.to_le_bytes().to_vec(), "[NaN]"),
+            (DataType::Fp64, floats, "[Infinity,-Infinity,-0.5]"),
             (DataType::Bytes, b"\x02\0\0\0\"a\0\0\0\0".to_vec(), "[\"\\\"a\",\"\"]"),
         ];
         for (datatype, bytes, text) in cases {
@@ -180,7 +186,7 @@ mod tests {
             write_elements(&mut json, datatype, &bytes).unwrap();
             assert_eq!(String::from_utf8(json.clone()).unwrap(), text);
             let mut packed = Vec::new();
-            pack_elements(&mut packed, datatype, &serde_json::from_slice(&json).unwrap()).unwrap();
+            pack_elements(&mut packed, datatype, &serde_json::from_slice(&in_legal_form(&json)).unwrap()).unwrap();
             assert_eq!(packed, bytes);
         }
     }
@@ -205,8 +211,6 @@ mod tests {
     fn what_json_cannot_carry_is_said() {
         for (datatype, bytes) in [
             (DataType::Fp16, vec![0, 0]),
-            (DataType::Fp32, f32::NAN.to_le_bytes().to_vec()),
-            (DataType::Fp64, f64::INFINITY.to_le_bytes().to_vec()),
             (DataType::Bytes, vec![9, 0, 0, 0, 1]),
             (DataType::Bytes, vec![1, 0, 0, 0, 0xff]),
         ] {

@@ -227,6 +227,9 @@ fn source(text: &str) -> Result<Source, String> {
         Ok(Source::Directory(path))
     } else if path.is_file() {
         Ok(Source::File(path))
+    } else if path.exists() {
+        Err("that is neither a file nor a directory, and files are mapped into memory: write what it brings to one"
+            .to_owned())
     } else {
         one_of(&[("zero", true), ("random", false)])(text)
             .map(|zero| if zero { Source::Zero } else { Source::Random })
@@ -292,6 +295,16 @@ mod tests {
             (Ok(OptionalInputs::All), Ok(OptionalInputs::None))
         );
         assert!(["", "A,", ",B"].iter().all(|text| optional_inputs(text).is_err()));
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_told_from_what_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(source(path.to_str().unwrap()).is_err_and(|rule| rule.contains("neither a file nor")));
+        assert!(source("/nonexistent").is_err_and(|rule| rule.contains("that exists")));
+        assert!(source(folder.path().to_str().unwrap()).is_ok_and(|found| matches!(found, Source::Directory(_))));
     }
 
     #[test]

@@ -29,6 +29,8 @@ const SPREAD: &str =
 const FIELDS: &str = "--request-parameter NAME:VALUE:TYPE, such as ignore_eos:true:bool, sets a field of every request";
 const CLIENTS: &str =
     "--concurrency-range N keeps N requests under way; beside --request-rate-range, --max-outstanding N bounds them";
+const SESSIONS: &str = "--session-concurrency N plays N conversations at a time: those of --input-data FILE.jsonl, or made by \
+    --session-trace agents:sessions=10,input=200,output=50";
 const RESULTS: &str = "--summary-file FILE.json writes the result, --profile-export-file FILE.json every request";
 const WORDS: &str =
     "--tokenizer takes the model's tokenizer.json; nothing is downloaded, and no code of a model is run";
@@ -109,6 +111,34 @@ pub const LONG: &[(&str, Habit)] = &[
     ("artifact-dir", Habit::Instead(RESULTS)),
     ("output-artifact-dir", Habit::Instead(RESULTS)),
     ("model-names", Habit::Is("model")),
+    ("arrival-pattern", Habit::Is("request-distribution")),
+    ("custom-endpoint", Habit::Is("endpoint")),
+    ("warmup-requests", Habit::Is("warmup-request-count")),
+    ("num-sessions", Habit::Instead(SESSIONS)),
+    ("session-turns-mean", Habit::Instead(SESSIONS)),
+    ("conversation-turn-mean", Habit::Instead(SESSIONS)),
+    ("session-turn-delay-mean", Habit::Instead(SESSIONS)),
+    ("prefix-prompt-pool-size", Habit::Is("num-prefixes")),
+    ("prompt-prefix-pool-size", Habit::Is("num-prefixes")),
+    ("prompt-prefix-length", Habit::Is("prefix-tokens")),
+    ("gpu-telemetry", Habit::Instead("--collect-metrics reads the GPUs' figures from the server's metrics")),
+    // vLLM's and SGLang's, guidellm's, llmperf's.
+    ("served-model-name", Habit::Is("model")),
+    ("sharegpt-output-len", Habit::Is("output-tokens")),
+    ("custom-output-len", Habit::Is("output-tokens")),
+    ("hf-output-len", Habit::Is("output-tokens")),
+    ("extra-request-body", Habit::Instead(FIELDS)),
+    ("top-p", Habit::Instead(FIELDS)),
+    ("logprobs", Habit::Instead(FIELDS)),
+    ("ramp-up-strategy", Habit::Instead("--stage ramp:1-100:30s raises the rate from 1 to 100 a second within 30 s")),
+    ("target", Habit::Is("url")),
+    ("rate-type", Habit::Instead(RATE)),
+    ("max-seconds", Habit::Instead(TIME)),
+    ("max-requests", Habit::Is("request-count")),
+    ("mean-input-tokens", Habit::Is("prompt-tokens")),
+    ("mean-output-tokens", Habit::Is("output-tokens")),
+    ("num-concurrent-requests", Habit::Is("concurrency-range")),
+    ("max-num-completed-requests", Habit::Is("request-count")),
     // Model Analyzer's names of perf_analyzer's short flags, which many pages give as flags.
     ("latency-report-file", Habit::Is("csv")),
     ("model-name", Habit::Is("model")),

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::goodput;
 use crate::parsers::precision;
+use crate::plan::Given;
 use crate::stop_rule::stop_rule;
 use crate::terms::{
     DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule, StopRule,
@@ -131,8 +132,8 @@ pub struct MeasurementArgs {
     /// Limit that a good request keeps, such as `latency<20ms`, `ttft<50ms` or `itl<10ms` (the last two for language
     /// models); repeat it for more. Adds the rate and share of good requests to the report; failed requests are never
     /// good. Of several loads the answer is the most that is good, which one is from 95% good requests on. Default: off
-    #[arg(long, value_name = "FIGURE<TIME", value_parser = goodput::limit)]
-    goodput: Vec<goodput::Limit>,
+    #[arg(long, value_name = "FIGURE<TIME", value_parser = goodput::limits)]
+    goodput: Vec<goodput::Limits>,
 }
 
 /// A percentile, or the average.
@@ -150,6 +151,17 @@ enum WindowKind {
 }
 
 impl MeasurementArgs {
+    /// The share of requests that may fail before a level has failed, where the gate lets `most` fail at every level.
+    pub fn max_errors(&self, most: Option<f64>, given: &Given) -> f64 {
+        match most.filter(|_| !given.has("--max-errors")) {
+            // What fails is too much for a search.
+            Some(most) if self.binary_search || given.has("--sweep") => self.max_errors.max(most),
+            // A level that fails sooner has no share for the requirement to judge.
+            Some(_) => 1.0,
+            None => self.max_errors,
+        }
+    }
+
     /// How long to measure, and when the result is valid.
     pub fn plan(&self) -> MeasurementPlan {
         MeasurementPlan {

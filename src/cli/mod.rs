@@ -110,7 +110,7 @@ const NARROWEST: usize = 40;
 /// The end of the help.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; if one is repeated, the last counts. \
     Exit codes: 0 measured, 2 unstable, 3 nothing succeeded or too many errors, 4 overloaded, not delivered or too \
-    few requests, 5 the first level is above the latency threshold, 6 a requirement is not met, 7 one is undecided, 99 bad flags, bad \
+    few requests, 5 the first level is above the latency threshold and no later one within it, 6 a requirement is not met, 7 one is undecided, 99 bad flags, bad \
     input or no server, 130 interrupted twice or before a figure.";
 
 /// Every flag of a run.
@@ -302,7 +302,7 @@ impl Flags {
         let measurement = MeasurementPlan {
             further_percentiles,
             give_up_after: given.has("--max-trials").then_some(Duration::ZERO),
-            max_errors: self.max_errors(&gate, given),
+            max_errors: self.measurement.max_errors(gate.most_errors(), given),
             ..self.measurement.plan()
         };
         // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
@@ -334,19 +334,6 @@ impl Flags {
             notes,
             model_notes: Vec::new(),
         })
-    }
-
-    /// The share of requests that may fail before a level has failed.
-    fn max_errors(&self, gate: &plan::GatePlan, given: &Given) -> f64 {
-        let usual = self.measurement.plan();
-        let is_search = usual.binary_search || given.has("--sweep");
-        match gate.most_errors().filter(|_| !given.has("--max-errors")) {
-            // What fails is too much for a search.
-            Some(most) if is_search => usual.max_errors.max(most),
-            // A level that fails sooner has no share for the requirement to judge.
-            Some(_) => 1.0,
-            None => usual.max_errors,
-        }
     }
 
     /// The rounds of a matrix used to be set by --max-trials.

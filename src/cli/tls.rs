@@ -32,11 +32,11 @@ pub struct TlsArgs {
     #[arg(long, value_name = "FILE", value_parser = file)]
     ssl_grpc_certificate_chain_file: Option<PathBuf>,
 
-    /// HTTPS: whether to verify the server's certificate; 0 accepts any
+    /// HTTPS and gRPC: whether to verify the server's certificate; 0 accepts any
     #[arg(long, value_name = "0|1", default_value = "1", value_parser = whole::<u8>(0, 1))]
     ssl_https_verify_peer: u8,
 
-    /// HTTPS: whether the certificate must match the host name; 0 accepts any
+    /// HTTPS and gRPC: whether the certificate must match the host name; 0 accepts any
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = whole::<u8>(0, 2))]
     ssl_https_verify_host: u8,
 
@@ -78,13 +78,14 @@ impl TlsArgs {
         }
     }
 
-    /// Settings of gRPC, which encrypts where the flag or the URL says so.
+    /// Settings of gRPC, which encrypts where the flag or the URL says so. It has no flags of its own for certificates that another
+    /// host's name is in, or that nobody has signed.
     pub fn grpc(&self, url: &str) -> Tls {
         let credential = |path: &Option<PathBuf>| path.clone().map(|path| CredentialFile { path, der: false });
         Tls {
             enabled: self.ssl_grpc_use_ssl || encrypted(url),
-            skip_peer_verification: false,
-            skip_host_verification: false,
+            skip_peer_verification: self.ssl_https_verify_peer == 0,
+            skip_host_verification: self.ssl_https_verify_host == 0,
             ca_certificates: self.ssl_grpc_root_certifications_file.clone(),
             client_certificate: credential(&self.ssl_grpc_certificate_chain_file),
             private_key: credential(&self.ssl_grpc_private_key_file),

@@ -29,10 +29,12 @@ const PAIRS: &[Pair] = &[
     Pair { prompt: "prompt", context: "", answer: "completion" },
     Pair { prompt: "prompt", context: "", answer: "response" },
     Pair { prompt: "prompt", context: "", answer: "canonical_solution" },
+    Pair { prompt: "prompt", context: "input", answer: "output" },
     Pair { prompt: "instruction", context: "input", answer: "output" },
     Pair { prompt: "instruction", context: "context", answer: "response" },
     Pair { prompt: "question", context: "", answer: "answer" },
     Pair { prompt: "question", context: "", answer: "response" },
+    Pair { prompt: "question", context: "input", answer: "output" },
     Pair { prompt: "problem", context: "", answer: "solution" },
     Pair { prompt: "text", context: "", answer: "summary" },
     Pair { prompt: "turns", context: "", answer: "" },
@@ -194,8 +196,9 @@ impl Wanted<'_> {
         };
         let is_answered = |pair: &&Pair| text(pair.prompt).is_some() && text(pair.answer).is_some();
         let is_asked = |pair: &&Pair| text(pair.prompt).is_some();
+        let in_input = || Some(&IN_INPUT).filter(is_answered);
         let asked = || PAIRS.iter().chain([&IN_INPUT]).find(is_asked);
-        let Some(pair) = PAIRS.iter().find(is_answered).or_else(asked) else {
+        let Some(pair) = PAIRS.iter().find(is_answered).or_else(in_input).or_else(asked) else {
             return Ok(Judged::Unknown);
         };
         let parts = [text(pair.prompt), text(pair.context)].into_iter().flatten().collect::<Vec<_>>();
@@ -427,6 +430,15 @@ mod tests {
         assert_eq!(inputs[0].0, chats[0].0.replacen("messages", "input", 1), "the Responses API takes messages, too");
         let pair = entries("{\"prompt\": \"say it\"}", PromptForm::Responses, None).unwrap();
         assert_eq!(pair[0].0, r#""input":"say it""#);
+    }
+
+    #[test]
+    fn an_input_belongs_to_the_prompt_beside_it() {
+        let lines = r#"{"text": "Human: 1 2 Assistant: 3", "input": "1 2", "output": "3"}
+            {"prompt": "Sum up:", "input": "DOC", "output": "S T"}"#;
+        let found = entries(lines, PromptForm::Prompt, None).unwrap();
+        let prompt = |text: &str| format!("\"prompt\":{}", Value::from(text));
+        assert_eq!(found, [(prompt("1 2"), Some(1)), (prompt("Sum up:\n\nDOC"), Some(2))]);
     }
 
     #[test]

@@ -201,9 +201,9 @@ pub(super) fn block_size(usual: u64, prompts: impl Iterator<Item = BlockCount>) 
     let fill = |BlockCount { tokens, blocks }: BlockCount| tokens.saturating_sub(1) / (blocks as u64 - 1);
     let mut fills: Vec<u64> = several.map(fill).filter(|&fill| fill > 0).collect();
     fills.sort_unstable();
-    // More than half fill blocks of so many.
-    match fills.get(fills.len().saturating_sub(1) / 2) {
-        Some(&most) if most < usual => 1 << most.ilog2(),
+    // More than half do not fill the usual ones, and at least half fill those of so many.
+    match (fills.get(fills.len() / 2), fills.get(fills.len().saturating_sub(1) / 2)) {
+        (Some(&upper), Some(&lower)) if upper < usual => 1 << lower.ilog2(),
         _ => usual,
     }
 }
@@ -246,6 +246,8 @@ mod tests {
         assert_eq!(size(512, &[(6755, 14), (7322, 15), (20, 1), (1024, 2), (513, 2)]), 512);
         assert_eq!(size(512, &[(65, 2), (128, 2), (6400, 100), (6401, 101), (20, 1)]), 64);
         assert_eq!(size(512, &[(300, 2), (1000, 4)]), 256);
+        assert_eq!(size(512, &[(65, 2), (128, 2), (6400, 100), (6401, 101), (20, 3)]), 64, "one that does not fit");
+        assert_eq!(size(512, &[(1100, 2), (101, 2)]), 512, "no more than half");
         assert_eq!(size(16, &[(521, 33), (400, 25)]), 16);
         // A prefix of the prompt alone, one prompt that does not fit, and prompts without blocks.
         assert_eq!(size(512, &[(9000, 2), (5000, 9), (5000, 10), (600, 9)]), 512);

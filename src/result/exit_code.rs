@@ -108,7 +108,7 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
         Codes::PerfAnalyzers => is_unstable_upstream(mode, binary, levels),
     };
     // A range goes on past a lone request that waits for a batch.
-    let goes_on = codes == Codes::Own && mode.is_range() && is_lone_before_valid(levels);
+    let goes_on = codes == Codes::Own && mode.is_range() && is_lone_before_others(levels);
     if outcomes.contains(&Outcome::Failed) {
         of_failure(codes, levels)
     } else if codes == Codes::Own && measured_nothing(levels) {
@@ -124,12 +124,12 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
     }
 }
 
-/// Whether the first level is a lone request, and a later one with the same batch is valid.
-fn is_lone_before_valid(levels: &[LevelSummary]) -> bool {
+/// Whether the first level is a lone request, and a later one with the same batch is within the limit.
+fn is_lone_before_others(levels: &[LevelSummary]) -> bool {
     let [first, later @ ..] = levels else { return false };
     let is_alike = |level: &LevelSummary| level.client.batch_size == first.client.batch_size;
     first.load == LevelLoad::Concurrency(1)
-        && later.iter().any(|level| is_alike(level) && Outcome::new(level) == Outcome::Valid)
+        && later.iter().any(|level| is_alike(level) && matches!(level.ending, Ending::Stable | Ending::Complete))
 }
 
 /// perf_analyzer has a code of its own for windows without an answer alone; a failed request ends it like any other error.

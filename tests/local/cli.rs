@@ -175,6 +175,8 @@ fn grpc_encryption_takes_an_optional_word() {
     );
     let https = plan("-m m -u https://h --ssl-https-verify-peer 0").target.connection.tls;
     assert!(https.enabled && https.skip_peer_verification && !https.skip_host_verification);
+    let grpcs = plan("-m m -i grpc --ssl-grpc-use-ssl --ssl-https-verify-host 0").target.connection.tls;
+    assert!(grpcs.enabled && grpcs.skip_host_verification && !grpcs.skip_peer_verification, "gRPC has no such flag");
 }
 
 #[test]
@@ -1085,7 +1087,8 @@ under the name `perf_analyzer`, `-c` has no effect without `-d`. `-z` is `--inpu
 - A range of rates has at most 10000 levels, and its step must raise the rate; with `--binary-search` the step is a precision, which
   may be as fine as one likes.
 - `--help`, `-h` and `-?` print the help on standard output and end with code 0.
-- `--ssl-grpc-use-ssl` accepts a `true` or `false` after it.
+- `--ssl-grpc-use-ssl` accepts a `true` or `false` after it. `--ssl-https-verify-peer` and `--ssl-https-verify-host` hold over gRPC, too, where
+  perf_analyzer checks every certificate.
 - A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;
   perf_analyzer goes on in plaintext, headers included.
 - Under the name `perf_analyzer`, JSON tensors over gRPC stay binary, and a `--sequence-length` of 0 or less is taken for the default, each

@@ -595,8 +595,10 @@ fn compressed_requests_unpack_to_the_plain_ones() {
 fn json_inputs_and_outputs_are_spoken() {
     let server = HttpServer::start(|request| {
         assert_eq!(request.field("Content-Type"), Some("application/json"));
-        let json: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
-        assert_eq!(json["inputs"][0]["data"][15], 15.0);
+        let body = String::from_utf8_lossy(&request.body).replace("[NaN,Infinity,-Infinity]", "[0,0,0]");
+        let json: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let data = json["inputs"][0]["data"].as_array().unwrap();
+        assert!(data[data.len() - 1] == if data.len() == 3 { 0.0 } else { 15.0 }, "{body}");
         assert!(json["parameters"].get("binary_data_output").is_none());
         vec![Act::Send(reply(
             "200 OK",
@@ -613,9 +615,11 @@ fn json_inputs_and_outputs_are_spoken() {
     assert_eq!(counter.succeeded(), 2, "{}", counter.texts());
     let expected: Vec<u8> = [0.5_f32, -1.0, f32::NEG_INFINITY].iter().flat_map(|value| value.to_le_bytes()).collect();
     assert_eq!(counter.outputs.lock().unwrap()[1][0].bytes[..12], expected);
-    let spec = RunSpec { values: vec![f32::NAN], ..RunSpec::default() };
-    let error = Run::open(&backend, "m", &spec).err().unwrap().to_string();
-    assert!(error.contains("INPUT0") && error.contains("--input-tensor-format binary"), "{error}");
+    // Triton reads words for numbers that JSON does not have.
+    let values = vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+    let mut run = Run::open(&backend, "m", &RunSpec { values, requests: 2, ..RunSpec::default() }).unwrap();
+    let counter = run.finish(LIMIT);
+    assert_eq!(counter.succeeded(), 2, "{}", counter.texts());
 }
 
 #[test]

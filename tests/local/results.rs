@@ -408,6 +408,30 @@ fn what_is_required_decides_the_exit_code() {
 }
 
 #[test]
+fn a_run_that_fails_before_its_first_level_says_so_where_its_outcome_is_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let xml = folder.path().join("gate.xml");
+    for earlier in [None, Some("<testsuite tests=\"1\" failures=\"0\"/>")] {
+        earlier.map_or(Ok(()), |text| fs::write(&xml, text)).unwrap();
+        let run =
+            Program::new().args("-m m -u 127.0.0.1:1 --require p50<60s --require errors<1% --junit").arg(&xml).run();
+        assert_eq!(run.code(), 99, "{run:#?}");
+        let junit = fs::read_to_string(&xml).unwrap();
+        assert!(
+            junit.contains("<testsuite name=\"m\" tests=\"2\" failures=\"0\" errors=\"2\" skipped=\"0\""),
+            "{junit}"
+        );
+        assert!(junit.contains("name=\"p50&lt;60s\"") && junit.matches("<error message=\"").count() == 2, "{junit}");
+        assert!(junit.contains("127.0.0.1:1"), "{junit}");
+    }
+    // What was measured is judged, whatever else cannot be written.
+    let server = HttpServer::start(good);
+    let full = program(&server).args("--require throughput>0 -f /dev/full --junit").arg(&xml).run();
+    assert_eq!(full.code(), 99, "{full:#?}");
+    assert!(fs::read_to_string(&xml).unwrap().contains("errors=\"0\""), "{full:#?}");
+}
+
+#[test]
 fn two_results_are_held_against_each_other() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();

@@ -297,6 +297,15 @@ fn a_server_is_waited_for_until_it_is_healthy() {
     }
     server.answer_instead("/ping", reply("200 OK", "", br#"{"status": "Healthy"}"#));
     assert_eq!(report(&running.finish()).level().client_number("Request count"), 5.0);
+    // Old servers say so without an error.
+    server.answer_instead("/ping", reply("200 OK", "", br#"{"status": "Unhealthy"}"#));
+    let before = server.inferences();
+    run(&server, "--server-wait 0").failure(&[
+        "does not say that it is healthy",
+        "HTTP 200: Unhealthy",
+        "--server-wait",
+    ]);
+    assert_eq!(server.inferences(), before);
     // What stands before it may not know the question.
     server.answer_instead("/ping", reply("404 Not Found", "", b""));
     assert_eq!(report(&run(&server, "--request-count 5")).level().client_number("Request count"), 5.0);

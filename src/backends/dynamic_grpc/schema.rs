@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
+use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver};
 
 use crate::error::{Error, Result};
 use crate::plan::GrpcMethod;
@@ -37,11 +38,18 @@ impl Schema {
         // root.
         let folders = includes.iter().map(PathBuf::as_path).chain([parent]);
         let compile = || {
-            let mut compiler = protox::Compiler::new(folders)?;
+            let mut files = ChainFileResolver::new();
+            folders.for_each(|folder| files.add(Folder(folder.to_owned())));
+            files.add(GoogleFileResolver::new());
+            let mut compiler = protox::Compiler::with_file_resolver(files);
             compiler.include_imports(true).open_file(file)?;
             Ok(compiler.descriptor_pool())
         };
-        let pool = compile().map_err(|error: protox::Error| failed(format!("{error:?}").trim().replace('\n', " ")))?;
+        let pool = compile().map_err(|error: protox::Error| {
+            let missing =
+                if error.is_file_not_found() { "; --proto-include DIR names the folder above it" } else { "" };
+            failed(format!("{}{missing}", format!("{error:?}").trim().replace('\n', " ")))
+        })?;
         let Some(service) = pool.get_service_by_name(&method.service) else {
             let services: Vec<String> = pool.services().map(|service| service.full_name().to_owned()).collect();
             return Err(failed(format!("there is no service '{}'; there {}", method.service, listed(&services))));
@@ -90,6 +98,24 @@ impl Answer {
     /// The name of the message.
     pub fn name(&self) -> &str {
         self.0.full_name()
+    }
+}
+
+/// The files below a folder. Editors may begin them with a byte order mark, which protoc skips and this compiler does not.
+struct Folder(PathBuf);
+
+impl FileResolver for Folder {
+    fn resolve_path(&self, path: &Path) -> Option<String> {
+        IncludeFileResolver::new(self.0.clone()).resolve_path(path)
+    }
+
+    fn open_file(&self, name: &str) -> std::result::Result<File, protox::Error> {
+        let path = self.0.join(name);
+        File::open(name, &path).or_else(|error| {
+            let text = error.is_parse().then(|| std::fs::read_to_string(&path).ok()).flatten();
+            let plain = text.as_deref().and_then(|text| text.strip_prefix('\u{feff}'));
+            plain.map_or(Err(error), |plain| File::from_source(name, plain))
+        })
     }
 }
 
@@ -168,6 +194,18 @@ service Greeter { rpc Say(Request) returns (stream Reply); rpc Other(Reply) retu
     }
 
     #[test]
+    fn a_byte_order_mark_is_no_part_of_a_file() {
+        let (folder, file, _) = written(false);
+        std::fs::write(&file, format!("\u{feff}{PROTO}")).unwrap();
+        std::fs::write(folder.path().join("parts.proto"), format!("\u{feff}{PARTS}")).unwrap();
+        let schema = Schema::read(&file, &[], &method("demo.v1.Greeter/Say")).unwrap();
+        assert_eq!(schema.encode(br#"{"part":{"on":true}}"#).unwrap(), [26, 2, 8, 1]);
+        std::fs::write(&file, "\u{feff}syntax = \"proto3\"; message {").unwrap();
+        let why = Schema::read(&file, &[], &method("demo.v1.Greeter/Say")).unwrap_err().to_string();
+        assert!(why.contains("demo.proto:1:28"), "{why}");
+    }
+
+    #[test]
     fn what_is_not_there_is_said_with_what_is() {
         let (folder, file, _) = written(false);
         for (wanted, words) in [
@@ -179,7 +217,7 @@ service Greeter { rpc Say(Request) returns (stream Reply); rpc Other(Reply) retu
         }
         std::fs::remove_file(folder.path().join("parts.proto")).unwrap();
         let why = Schema::read(&file, &[], &method("demo.v1.Greeter/Say")).unwrap_err().to_string();
-        assert!(why.contains("parts.proto") && !why.contains('\n'), "{why}");
+        assert!(why.contains("parts.proto") && !why.contains('\n') && why.contains("--proto-include DIR"), "{why}");
         std::fs::write(&file, "syntax = \"proto3\"; message {").unwrap();
         assert!(Schema::read(&file, &[], &method("demo.v1.Greeter/Say")).is_err());
     }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::model::ModelSpec;
 use crate::stdio::note;
 
 /// The extensions that a server lists in its metadata, as far as they matter here.
@@ -13,6 +14,7 @@ pub struct Extensions {
     /// Over HTTP, tensors may follow the JSON in binary.
     pub binary_tensors: bool,
     reported: AtomicBool,
+    undescribed: AtomicBool,
 }
 
 impl Extensions {
@@ -23,6 +25,19 @@ impl Extensions {
             statistics: lists("statistics"),
             binary_tensors: lists("binary_tensor_data"),
             reported: AtomicBool::new(false),
+            undescribed: AtomicBool::new(false),
+        }
+    }
+
+    /// Reports once that the server does not say what a model takes: MLServer and TorchServe say it only of models whose
+    /// settings do.
+    pub fn say_if_undescribed(&self, model: &ModelSpec) {
+        if model.inputs.is_empty() && !self.undescribed.swap(true, Ordering::Relaxed) {
+            note!(
+                "the server does not say what model '{}' takes, so requests to it carry nothing; its settings must describe its \
+                 inputs (with MLServer in model-settings.json)",
+                model.id
+            );
         }
     }
 

@@ -15,6 +15,8 @@ pub enum Refusal {
     RegionKnown,
     /// Trace settings, without the reason.
     TraceSetting,
+    /// A method that takes a key (`--grpc-restricted-protocol`).
+    Restricted,
 }
 
 impl Refusal {
@@ -25,6 +27,7 @@ impl Refusal {
             Self::RegionInUse => "currently in use",
             Self::RegionKnown => "already in manager",
             Self::TraceSetting => "invalid trace setting",
+            Self::Restricted => "is restricted, expecting header",
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{Method, status};
 use crate::engine::{ExchangeId, Exchanges};
 use crate::kserve::regions::{Handle, Kind, RegionCalls, Registry};
-use crate::kserve_grpc::model;
+use crate::kserve_grpc::model::{self, Source};
 use crate::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
 use crate::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, Statistics, StreamReply};
 use crate::kserve_grpc::request::{RequestForm, Streams};
@@ -44,7 +44,8 @@ pub fn control(bytes: &[u8]) {
     let _ = Statistics::read(bytes);
     let (metadata, config) = (ModelMetadata::read(bytes), ModelConfigResponse::read(bytes));
     let config = config.ok().and_then(|response| response.config).unwrap_or_default();
-    let _ = model::model(&ModelId::latest("m"), metadata.unwrap_or_default(), &config);
+    let source = Source { id: &ModelId::latest("m"), is_triton: bytes.len().is_multiple_of(2) };
+    let _ = model::model(source, metadata.unwrap_or_default(), &config);
 }
 
 /// Feeds frames to the requests of a client, one per record: type, flags, stream, length, contents. The first byte

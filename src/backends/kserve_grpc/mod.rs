@@ -33,11 +33,13 @@ use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Reminder, Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};
 use crate::kserve::extensions::Extensions;
+use crate::kserve::refusals::Refusal;
 use crate::kserve::regions::Registry;
 use crate::kserve::reload::reload;
 use crate::kserve::request_ids;
 use crate::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
+use crate::kserve_grpc::model::Source;
 use crate::kserve_grpc::proto::control::{
     Empty, IndexRow, ModelRequest, Ready, RepositoryIndex, ServerMetadata, TraceSetting, TraceValue,
 };
@@ -70,7 +72,9 @@ pub struct GrpcBackend {
     extensions: Extensions,
     /// The server's own name and version.
     server: Option<ServerIdentity>,
-    /// Whether it reports no model configurations, and so is not Triton.
+    /// Whether it does not say what it is.
+    is_mute: bool,
+    /// Whether it does not say what it is, or reports no model configurations, and so is not Triton.
     is_foreign: AtomicBool,
     /// Whether the first dimension is the batch's if no configuration says so.
     batches: bool,
@@ -102,23 +106,51 @@ impl GrpcBackend {
             wait: ServerWait::new(connection.server_wait),
             extensions: Extensions::default(),
             server: None,
+            is_mute: false,
             is_foreign: AtomicBool::new(false),
             batches: false,
         };
-        let live = |limit| {
-            let ready: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
-            // One of its models may not be ready, which need not be ours.
-            let is_live = || backend.call::<_, Ready>("ServerLive", &Empty {}).is_ok_and(|answer| answer.ready);
-            let is_open = ready.ready || is_live();
-            is_open.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
-        };
-        backend.await_ready("the server", live, None)?;
-        let metadata: ServerMetadata = backend
-            .call("ServerMetadata", &Empty {})
-            .map_err(|error| backend.failed("reading its metadata", &error))?;
-        backend.extensions = Extensions::new(&metadata.extensions);
-        backend.server = ServerIdentity::new(Some(metadata.name), Some(metadata.version));
+        backend.await_ready("the server", |limit| backend.ask_ready(limit), None)?;
+        backend.introduce()?;
         Ok(backend)
+    }
+
+    /// Whether it takes requests; a server that has no such question, or not for us, takes them as soon as it answers anything.
+    fn ask_ready(&self, limit: Duration) -> Result<(), InferError> {
+        let ready = match self.control.call("ServerReady", &Empty {}, limit) {
+            Ok(Ready { ready }) => ready,
+            Err(error) if is_withheld(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // One of its models may not be ready, which need not be ours.
+        let is_live = || self.call::<_, Ready>("ServerLive", &Empty {}).is_ok_and(|answer| answer.ready);
+        let is_open = ready || is_live();
+        is_open.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
+    }
+
+    /// Asks what it is and what it can; Dynamo's frontend and ModelMesh do not say.
+    fn introduce(&mut self) -> Result<()> {
+        match self.call::<_, ServerMetadata>("ServerMetadata", &Empty {}) {
+            Ok(metadata) => {
+                self.extensions = Extensions::new(&metadata.extensions);
+                self.server = ServerIdentity::new(Some(metadata.name), Some(metadata.version));
+            }
+            Err(error) if is_lacking(&error) => self.is_mute = true,
+            Err(error) => return Err(self.failed("reading its metadata", &error)),
+        }
+        Ok(())
+    }
+
+    /// Whether a model takes requests; of a server that has no such question, whether it knows the model.
+    fn ask_model(&self, id: &ModelId, limit: Duration) -> Result<(), InferError> {
+        match self.control.call("ModelReady", &named(id), limit) {
+            Ok(Ready { ready: true }) => Ok(()),
+            Ok(Ready { ready: false }) => Err(self.not_ready(id)),
+            Err(error) if is_withheld(&error) => {
+                self.control.call::<_, ModelMetadata>("ModelMetadata", &named(id), limit).map(drop)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// With `batches`, treats the first dimension of tensors as the batch's if the server does not say.
@@ -187,6 +219,18 @@ impl GrpcBackend {
     }
 }
 
+/// Whether a server has no such method. A proxy in front of it that does not know the path says nothing about it.
+fn is_lacking(error: &InferError) -> bool {
+    error.code == status::UNIMPLEMENTED.into() && !error.message.starts_with("HTTP status")
+}
+
+/// The same, or whether it, or what guards it, keeps the method from us.
+fn is_withheld(error: &InferError) -> bool {
+    let is_refused =
+        [status::PERMISSION_DENIED, status::UNAUTHENTICATED].iter().any(|code| error.code == (*code).into());
+    is_lacking(error) || is_refused || Refusal::Restricted.is_in(&error.message)
+}
+
 fn named(id: &ModelId) -> ModelRequest {
     let version = id.version.map_or_else(String::new, |version| version.to_string());
     ModelRequest { name: id.name.clone(), version }
@@ -223,20 +267,22 @@ impl Backend for GrpcBackend {
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let request = named(id);
-        let ready = |limit| match self.control.call("ModelReady", &request, limit)? {
-            Ready { ready: true } => Ok(()),
-            Ready { ready: false } => Err(self.not_ready(id)),
-        };
+        let ready = |limit| self.ask_model(id, limit);
         self.await_ready(&format!("model '{id}'"), ready, Some(Prospects::new(self, id)))?;
         let metadata: ModelMetadata = self
             .call("ModelMetadata", &request)
             .map_err(|error| self.failed(&format!("reading the metadata of model '{id}'"), &error))?;
         let config = self.config(&request, &format!("reading the configuration of model '{id}'"))?;
-        self.is_foreign.store(config.is_none(), Ordering::Relaxed);
+        self.is_foreign.store(config.is_none() || self.is_mute, Ordering::Relaxed);
         self.extensions.say_what_lacks(&self.route.endpoint().to_string(), config.is_some(), false);
+        let source = Source { id, is_triton: self.server.as_ref().is_some_and(|server| server.name == "triton") };
         match config {
-            Some(config) => model::model(id, metadata, &config),
-            None => Ok(model::model(id, metadata, &ModelConfig::default())?.unconfigured(self.batches)),
+            Some(config) => model::model(source, metadata, &config),
+            None => {
+                let model = model::model(source, metadata, &ModelConfig::default())?.unconfigured(self.batches);
+                self.extensions.say_if_undescribed(&model);
+                Ok(model)
+            }
         }
     }
 

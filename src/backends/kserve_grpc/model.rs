@@ -6,16 +6,30 @@ use crate::error::{Error, Result};
 use crate::kserve_grpc::proto::{ModelConfig, ModelMetadata, TensorFlags, TensorMetadata};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 
+/// A model and the kind of server that describes it.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub id: &'a ModelId,
+    /// Whether the server is Triton, whose metadata of a model that batches include the batch dimension.
+    pub is_triton: bool,
+}
+
 /// The model that `metadata` and `config` describe.
 ///
 /// # Errors
 /// If a tensor has a datatype that this program does not know.
-pub fn model(id: &ModelId, metadata: ModelMetadata, config: &ModelConfig) -> Result<ModelSpec> {
-    let batched = config.max_batch_size > 0;
+pub fn model(source: Source<'_>, metadata: ModelMetadata, config: &ModelConfig) -> Result<ModelSpec> {
+    let (id, batched) = (source.id, config.max_batch_size > 0);
     let tensors = |entries: &[TensorMetadata], flags: &[TensorFlags]| {
         let flags: HashMap<&str, &TensorFlags> = flags.iter().map(|flags| (flags.name.as_str(), flags)).collect();
         let flags = |name: &str| flags.get(name).copied();
-        entries.iter().map(|entry| tensor(id, entry, flags(&entry.name), batched)).collect::<Result<_>>()
+        let read = |entry: &TensorMetadata| {
+            let flags = flags(&entry.name);
+            // Dynamo's frontend gives the dimensions of the configuration, in which the batch's is not.
+            let is_bare = !source.is_triton && flags.is_some_and(|flags| flags.rank == entry.shape.len());
+            tensor(id, entry, flags, batched && !is_bare)
+        };
+        entries.iter().map(read).collect::<Result<_>>()
     };
     Ok(ModelSpec {
         id: id.clone(),
@@ -46,7 +60,7 @@ fn scheduler(config: &ModelConfig) -> Scheduler {
     }
 }
 
-/// A tensor as the metadata describe it, with the `flags` of its configuration.
+/// A tensor as the metadata describe it, with the `flags` of its configuration; `batched`: its first dimension is the batch's.
 fn tensor(id: &ModelId, entry: &TensorMetadata, flags: Option<&TensorFlags>, batched: bool) -> Result<TensorSpec> {
     let (name, datatype) = (&entry.name, &entry.datatype);
     let element_type = DataType::parse(datatype).ok_or_else(|| {
@@ -82,6 +96,10 @@ fn composing(config: &ModelConfig) -> Vec<ModelId> {
 mod tests {
     use super::*;
 
+    fn source(id: &ModelId) -> Source<'_> {
+        Source { id, is_triton: true }
+    }
+
     fn entry(name: &str, datatype: &str, shape: &[i64]) -> TensorMetadata {
         TensorMetadata { name: name.into(), datatype: datatype.into(), shape: shape.to_vec() }
     }
@@ -103,11 +121,34 @@ mod tests {
             decoupled: true,
             ..ModelConfig::default()
         };
-        let spec = model(&ModelId::latest("m"), metadata, &config).unwrap();
+        let spec = model(source(&ModelId::latest("m")), metadata, &config).unwrap();
         assert_eq!((spec.inputs[0].shape.as_slice(), spec.inputs[0].optional), (&[16][..], true));
         assert_eq!((spec.inputs[1].shape.as_slice(), spec.inputs[1].shape_tensor), (&[2][..], true));
         assert_eq!(spec.outputs[0].shape, [-1]);
         assert_eq!((spec.scheduler, spec.decoupled, spec.max_batch_size), (Scheduler::Dynamic, true, 8));
+    }
+
+    #[test]
+    fn a_shape_with_the_rank_of_the_configuration_lacks_the_batch_unless_it_is_tritons() {
+        let config = ModelConfig {
+            max_batch_size: 4,
+            input: ["A", "B", "C"]
+                .map(|name| TensorFlags { name: name.into(), rank: 1, ..TensorFlags::default() })
+                .into(),
+            ..ModelConfig::default()
+        };
+        let shapes = |is_triton| {
+            // Dynamo writes the datatypes of the configuration, too.
+            let inputs =
+                vec![entry("A", "TYPE_STRING", &[-1]), entry("B", "FP32", &[-1, 16]), entry("D", "FP32", &[-1, 2])];
+            let metadata = ModelMetadata { inputs, ..ModelMetadata::default() };
+            let id = ModelId::latest("m");
+            let spec = model(Source { id: &id, is_triton }, metadata, &config).unwrap();
+            assert_eq!(spec.inputs[0].datatype, DataType::Bytes);
+            spec.inputs.into_iter().map(|input| input.shape).collect::<Vec<_>>()
+        };
+        assert_eq!(shapes(false), [vec![-1], vec![16], vec![2]]);
+        assert_eq!(shapes(true), [vec![], vec![16], vec![2]]);
     }
 
     #[test]
@@ -117,9 +158,9 @@ mod tests {
             ensemble_steps: Some(vec![step("a", -1), step("b", 3), step("a", -1)]),
             ..ModelConfig::default()
         };
-        let spec = model(&ModelId::latest("e"), ModelMetadata::default(), &config).unwrap();
+        let spec = model(source(&ModelId::latest("e")), ModelMetadata::default(), &config).unwrap();
         assert_eq!(spec.composing, [ModelId::latest("a"), ModelId { name: "b".into(), version: Some(3) }]);
         let odd = ModelMetadata { inputs: vec![entry("A", "FP8", &[1])], ..ModelMetadata::default() };
-        assert!(model(&ModelId::latest("e"), odd, &config).unwrap_err().to_string().contains("FP8"));
+        assert!(model(source(&ModelId::latest("e")), odd, &config).unwrap_err().to_string().contains("FP8"));
     }
 }

@@ -23,6 +23,7 @@ mod template;
 mod templates;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -139,7 +140,8 @@ impl HttpBackend {
     }
 
     fn wait_until_live(&self) -> Result<()> {
-        let path = format!("{}/v2/health/live", self.format.endpoint.prefix);
+        let about = format!("{}/v2", self.format.endpoint.prefix);
+        let path = format!("{about}/health/live");
         let refusal = |error: &InferError| {
             let url = self.format.endpoint.http_url();
             let problem = match error.code {
@@ -153,9 +155,19 @@ impl HttpBackend {
             };
             Error::server(format!("{problem}: {error}; {next}"))
         };
-        let attempt = |limit| self.control.get(&path, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
+        let attempt = |limit| self.ask_either(&path, &about, limit);
         let is_final = |error: &InferError| advice::https(error).is_some() || advice::is_other_protocol(error);
         self.wait.retry(attempt, is_final).map_err(|error| refusal(&error))
+    }
+
+    /// Whether the server agrees at `path`; where it has no such path, or keeps its health from us (`--http-restricted-api`),
+    /// whether it answers at `other`.
+    fn ask_either(&self, path: &str, other: &str, limit: Duration) -> Result<(), InferError> {
+        let ask = |path: &str| self.control.get(path, Patience::Within(limit)).map(|answer| answer.refusal());
+        match ask(path)? {
+            Some(refusal) if is_withheld(&refusal.code) && ask(other)?.is_none() => Ok(()),
+            refusal => refusal.map_or(Ok(()), Err),
+        }
     }
 
     /// Trusts the server's list of its capabilities.
@@ -170,7 +182,7 @@ impl HttpBackend {
             (model_path(&self.format.endpoint, id, "/config"), format!("configuration of model '{id}'"));
         let answer = self.control.get(&path, Patience::Setup).map_err(|error| self.control.error(&subject, &error))?;
         // The request is for an extension of the protocol: it is the path that is unknown.
-        if matches!(answer.status, 404 | 405 | 501) {
+        if is_lacking(&ErrorCode::Http(answer.status)) {
             return Ok(None);
         }
         let config = self.control.read_json(&answer, &subject)?;
@@ -210,6 +222,16 @@ impl HttpBackend {
         *cached = Some(templates.clone());
         Ok(templates)
     }
+}
+
+/// Whether that says that a server has no such path.
+fn is_lacking(code: &ErrorCode) -> bool {
+    matches!(code, ErrorCode::Http(404 | 405 | 501))
+}
+
+/// Whether that says that a server has no such path, or not for us.
+fn is_withheld(code: &ErrorCode) -> bool {
+    is_lacking(code) || matches!(code, ErrorCode::Http(401 | 403))
 }
 
 /// Trace settings in the protocol's format: levels in a list, numbers as text, `null` for the server's own.
@@ -255,21 +277,21 @@ impl Backend for HttpBackend {
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let endpoint = &self.format.endpoint;
-        let ready = model_path(endpoint, id, "/ready");
-        let attempt = |limit| self.control.get(&ready, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
+        let [ready, about] = ["/ready", ""].map(|below| model_path(endpoint, id, below));
+        let attempt = |limit| self.ask_either(&ready, &about, limit);
         let prospects = Prospects::new(self, id);
         let ready = self.wait.retry(attempt, |_: &InferError| prospects.are_none(self.is_absent(id)));
         ready.map_err(|error| self.not_ready(id, error, prospects.why()))?;
-        let metadata = self.control.get_json(
-            &model_path(endpoint, id, ""),
-            &format!("metadata of model '{id}'"),
-            Patience::Setup,
-        )?;
+        let metadata = self.control.get_json(&about, &format!("metadata of model '{id}'"), Patience::Setup)?;
         let config = self.config(id)?;
         self.extensions.say_what_lacks(&endpoint.http_url(), config.is_some(), self.falls_back);
         match config {
             Some((config, mark)) => Ok(ModelSpec { config: mark, ..model_of(id, metadata, &config)? }),
-            None => Ok(model_of(id, metadata, &ConfigJson::default())?.unconfigured(self.batches)),
+            None => {
+                let model = model_of(id, metadata, &ConfigJson::default())?.unconfigured(self.batches);
+                self.extensions.say_if_undescribed(&model);
+                Ok(model)
+            }
         }
     }
 

@@ -185,7 +185,7 @@ impl Call {
         are_named
             && match (&self.id, id) {
                 (Some(before), Some(id)) => before != id,
-                (None, None) => self.index.is_none() || self.is_whole(),
+                (None, None) => self.index.is_none() || (self.is_whole() && part.begins()),
                 _ => false,
             }
     }
@@ -330,6 +330,17 @@ struct CallFunction {
     arguments: Value,
 }
 
+impl CallFunction {
+    /// Whether its arguments begin with it.
+    fn begins(&self) -> bool {
+        match &self.arguments {
+            Value::Object(_) => true,
+            Value::String(text) => text.trim_start().starts_with('{'),
+            _ => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -399,6 +410,9 @@ mod tests {
         let unnamed = [part(json!(""), json!("f"), "{}"), part(json!(""), json!("g"), "{\"a\":1}")];
         let names: Vec<Value> = calls(&unnamed).into_iter().map(|[_, name, _]| name).collect();
         assert_eq!(names, ["f", "g"], "whole calls that only their names tell apart");
+        let closing = ["{\"a\":", "1}", ""].map(|arguments| part(Value::Null, json!("f"), arguments));
+        let arguments: Vec<Value> = calls(&closing).into_iter().map(|[.., arguments]| arguments).collect();
+        assert_eq!(arguments, ["{\"a\":1}"], "a part without arguments begins no other");
         let read = [json!({ "index": 0, "id": "c1", "function": { "name": "f", "arguments": { "a": 1 } } })];
         assert_eq!(calls(&read), [call("c1", "f", "{\"a\":1}")], "what is in the text");
     }

@@ -21,7 +21,7 @@ mod upload;
 use std::sync::Arc;
 
 use self::management::{Management, Registered};
-use self::reply::reason;
+use self::reply::{is_unhealthy, reason};
 use self::service::Predictions;
 use self::upload::{Uploads, Way};
 use crate::backend::{
@@ -93,6 +93,9 @@ impl TorchServe {
     fn await_healthy(&self, wait: ServerWait) -> Result<()> {
         let path = format!("{}/ping", self.way.endpoint.prefix);
         let attempt = |limit| match self.control.get(&path, Patience::Within(limit))? {
+            Answer { status: 200, body, .. } if is_unhealthy(&body) => {
+                Err(InferError::new(ErrorCode::Http(200), "Unhealthy: none of its workers runs"))
+            }
             // A proxy between us and the server may not forward it.
             Answer { status: 200 | 404 | 405 | 501, .. } => Ok(()),
             answer => Err(refusal(&answer)),

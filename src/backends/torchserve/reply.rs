@@ -22,6 +22,17 @@ pub fn reason(body: &[u8]) -> Option<String> {
     Some(format!("{kind}: {message}{code}"))
 }
 
+/// The answer to a ping.
+#[derive(Deserialize)]
+struct PingJson {
+    status: String,
+}
+
+/// Whether an answer to a ping says that no worker runs. Old servers say it with the status of success.
+pub fn is_unhealthy(body: &[u8]) -> bool {
+    serde_json::from_slice(body).is_ok_and(|PingJson { status }| status.eq_ignore_ascii_case("Unhealthy"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +44,14 @@ mod tests {
         assert_eq!(reason(br#"{"type": "X"}"#).unwrap(), "X: the server gave no reason");
         for other in [&b"<html>"[..], b"{}", b"[]", br#"{"type": 1}"#, b""] {
             assert_eq!(reason(other), None);
+        }
+    }
+
+    #[test]
+    fn only_a_server_without_workers_is_unhealthy() {
+        assert!(is_unhealthy(b"{\n  \"status\": \"Unhealthy\"\n}\n"));
+        for other in [&br#"{"status": "Healthy"}"#[..], br#"{"status": "Partial Healthy"}"#, b"pong", b"{}", b""] {
+            assert!(!is_unhealthy(other), "{}", String::from_utf8_lossy(other));
         }
     }
 }

@@ -64,7 +64,9 @@ struct TuneArgs {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     at_rate: Option<f64>,
 
-    /// Measures with this many requests outstanding. Default: twice as many as fill the batches of all instances
+    /// Measures with this many requests outstanding. Default: twice as many as fill the batches of all instances, one for each
+    /// slot of sequences, no more than the model's queue takes; with a latency as objective, those of the present
+    /// configuration for all
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::from(MAX_CONCURRENCY)))]
     at_concurrency: Option<u32>,
 

@@ -1,7 +1,7 @@
 //! Over gRPC.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::{program, said_once};
 use crate::grpc_faults::peer::{
@@ -133,4 +133,111 @@ fn streams_that_fail_or_break_off_fail_their_request_alone() {
     ] {
         assert!(finished.stdout.contains(reason), "'{reason}': {}", finished.stdout);
     }
+}
+
+/// That a server has no such method.
+fn lacking(stream: u32) -> Vec<u8> {
+    let fields = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "12")];
+    headers(stream, END_STREAM, &fields)
+}
+
+/// A server like Dynamo's frontend, which knows of nothing but metadata, configurations and inferences: its model batches up to 4,
+/// which its metadata do not show. Inferences are answered by `script`; and what was asked of it.
+fn bare(script: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let (kept, first) = (Arc::clone(&requests), AtomicUsize::new(0));
+    let open = [&[0xff_u8; 9][..], &[1]].concat();
+    let tensor = |name: &str| [field(1, name.as_bytes()), field(2, b"TYPE_UINT8"), field(3, &open)].concat();
+    let metadata = [field(1, b"m"), field(2, b"1"), field(4, &tensor("I")), field(5, &tensor("O"))].concat();
+    let [input, output] =
+        [("I", 4), ("O", 3)].map(|(name, dims)| [field(1, name.as_bytes()), field(dims, &open)].concat());
+    let config = field(1, &[&[4 << 3, 4][..], &field(5, &input), &field(6, &output)].concat());
+    let address = serve_all(move |_, mut peer| {
+        peer.shake_hands(WIDE);
+        if first.fetch_add(1, Ordering::SeqCst) == 0 {
+            // Whether the server and the model are ready, and what the server is, it cannot say.
+            for body in [None, None, None, Some(&metadata), Some(&metadata), Some(&config)] {
+                let Some((stream, _)) = peer.request() else { return };
+                peer.say(&body.map_or_else(|| lacking(stream), |body| answer(stream, body)));
+            }
+            return peer.linger();
+        }
+        while let Some((stream, body)) = peer.request() {
+            kept.lock().unwrap().push(body);
+            peer.say(&script(stream));
+        }
+    });
+    (address, requests)
+}
+
+#[test]
+fn a_server_that_answers_only_for_models_is_taken_as_it_is() {
+    let three = || [field(1, b"m"), output("O", "UINT8", &[4, 3], &[7; 12])].concat();
+    for streaming in ["", " --streaming"] {
+        let (url, requests) = bare(move |stream| match streaming {
+            "" => answer(stream, &three()),
+            // Several responses, of which none says that it is the last.
+            _ => {
+                let response = data(stream, &message(&field(2, &three())));
+                [response_headers(stream), response.clone(), response, trailers(stream, "0")].concat()
+            }
+        });
+        let flags =
+            format!("-i grpc{streaming} -b 4 --shape I:3 --concurrency-range 2 --request-count 20 --validate-replies");
+        let finished = program(&url, &flags).run();
+        let report = finished.report_even_if_late();
+        assert_eq!(report.level().client_number("Request count"), 20.0, "{}", finished.stdout);
+        assert!(!finished.stdout.contains("Failed"), "{}", finished.stdout);
+        let line = said_once(&finished);
+        assert!(line.contains("no statistics") && !line.contains("configurations"), "{line}");
+        let requests = requests.lock().unwrap();
+        let shape = field(3, &[4, 3]);
+        assert!(requests.iter().all(|body| body.windows(4).any(|part| part == shape)), "{requests:?}");
+        assert_eq!(requests.len(), 20);
+    }
+}
+
+#[test]
+fn a_proxy_that_knows_no_path_yet_is_waited_for() {
+    let first = AtomicUsize::new(0);
+    let url = serve_all(move |_, mut peer| {
+        peer.shake_hands(WIDE);
+        if first.fetch_add(1, Ordering::SeqCst) == 0 {
+            let Some((stream, _)) = peer.request() else { return };
+            peer.say(&headers(stream, END_STREAM, &[(":status", "404"), ("content-type", "text/plain")]));
+            return questions(&mut peer);
+        }
+        while let Some((stream, _)) = peer.request() {
+            peer.say(&answer(stream, &raw()));
+        }
+    });
+    let finished = program(&url, "-i grpc -b 1 --request-count 5").run();
+    finished.report();
+    assert!(said_once(&finished).contains("no model configurations"), "its metadata were read: {}", finished.stderr);
+}
+
+#[test]
+fn a_server_that_withholds_its_health_is_asked_for_its_model() {
+    let first = AtomicUsize::new(0);
+    let url = serve_all(move |_, mut peer| {
+        peer.shake_hands(WIDE);
+        if first.fetch_add(1, Ordering::SeqCst) > 0 {
+            while let Some((stream, _)) = peer.request() {
+                peer.say(&answer(stream, &raw()));
+            }
+            return;
+        }
+        let metadata = [field(1, b"m"), field(4, &tensor("I")), field(5, &tensor("O"))].concat();
+        for body in [None, Some(field(1, b"triton")), None, Some(metadata.clone()), Some(metadata)] {
+            let Some((stream, _)) = peer.request() else { return };
+            let restricted = "This protocol is restricted, expecting header 'triton-grpc-protocol-key'";
+            let fields = [(":status", "200"), ("grpc-status", "14"), ("grpc-message", restricted)];
+            peer.say(&body.map_or_else(|| headers(stream, END_STREAM, &fields), |body| answer(stream, &body)));
+        }
+        let Some((stream, _)) = peer.request() else { return };
+        peer.say(&lacking(stream));
+        peer.linger();
+    });
+    let finished = program(&url, "-i grpc -b 1 --request-count 5").run();
+    assert_eq!(finished.report().level().client_number("Request count"), 5.0, "{}", finished.stdout);
 }

@@ -117,3 +117,36 @@ fn only_a_path_that_is_unknown_is_taken_for_a_lack() {
     server.answer_instead("/models/m", reply("404 Not Found", "", br#"{"detail":"Model m not found"}"#));
     program(&server.url(), "-b 1 --request-count 5").run().failure(&["metadata of model 'm'", "Model m not found"]);
 }
+
+#[test]
+fn a_server_that_withholds_its_health_is_live_once_it_answers_for_itself_and_its_model() {
+    const RESTRICTED: &[u8] = br#"{"error":"This API is restricted, expecting header 'key'"}"#;
+    let (server, requests) = foreign();
+    for (status, body) in [("404 Not Found", UNKNOWN), ("403 Forbidden", RESTRICTED)] {
+        for path in ["/health/live", "/models/m/ready"] {
+            server.answer_instead(path, reply(status, "", body));
+        }
+        let finished = program(&server.url(), "-b 1 --request-count 5").run();
+        assert_eq!(finished.report().level().client_number("Request count"), 5.0, "{}", finished.stdout);
+    }
+    assert_eq!(requests.lock().unwrap().len(), 10);
+    // A model that is there and not ready is no unknown path.
+    server.answer_instead("/models/m/ready", reply("400 Bad Request", "", b"{}"));
+    program(&server.url(), "-b 1 --server-wait 0 --request-count 5").run().failure(&["model 'm' was not ready"]);
+    // Nor is a server live that says nothing of itself either.
+    server.answer_instead("/v2", reply("404 Not Found", "", UNKNOWN));
+    let finished = program(&server.url(), "-b 1 --server-wait 0 --request-count 5").run();
+    finished.failure(&["does not say that it is a live server", "HTTP 403: This API is restricted"]);
+}
+
+#[test]
+fn a_model_whose_inputs_the_server_does_not_describe_is_named() {
+    let server =
+        HttpServer::start(|_: &Received| vec![Act::Send(json_reply(&json!({"model_name": "m", "outputs": []})))]);
+    lack(&server);
+    for (inputs, times) in [(json!([]), 1), (json!([{"name": "IN", "datatype": "FP32", "shape": [4]}]), 0)] {
+        server.answer_instead("/models/m", json_reply(&json!({"name": "m", "inputs": inputs, "outputs": []})));
+        let finished = program(&server.url(), "--concurrency-range 1:2 --request-count 5 --max-errors 100%").run();
+        assert_eq!(finished.stderr.matches("does not say what model 'm' takes").count(), times, "{}", finished.stderr);
+    }
+}

@@ -98,6 +98,8 @@ pub struct TensorFlags {
     pub is_shape_tensor: bool,
     /// May be left out.
     pub optional: bool,
+    /// The number of its dimensions, without the batch's.
+    pub rank: usize,
 }
 
 fn text(value: Value<'_>) -> Result<String, String> {
@@ -207,8 +209,8 @@ fn config(message: &[u8]) -> Result<ModelConfig, String> {
     each(message, |field, value| {
         match field {
             4 => config.max_batch_size = number(value)? as i32,
-            5 => push(&mut config.input, TENSORS, flags(nested(value)?)?)?,
-            6 => push(&mut config.output, TENSORS, flags(nested(value)?)?)?,
+            5 => push(&mut config.input, TENSORS, flags(nested(value)?, 4)?)?,
+            6 => push(&mut config.output, TENSORS, flags(nested(value)?, 3)?)?,
             11 => config.dynamic_batching = true,
             13 => {
                 config.sequence_batching = true;
@@ -262,14 +264,20 @@ fn each_nested(message: &[u8], wanted: u32, mut visit: impl FnMut(&[u8]) -> Resu
     each(message, |field, value| if field == wanted { visit(nested(value)?) } else { Ok(()) })
 }
 
-fn flags(message: &[u8]) -> Result<TensorFlags, String> {
+/// `dims` is the field with the dimensions: 4 of a `ModelInput`, 3 of a `ModelOutput`.
+fn flags(message: &[u8], dims: u32) -> Result<TensorFlags, String> {
     let mut flags = TensorFlags::default();
     each(message, |field, value| {
-        match field {
-            1 => flags.name = text(value)?,
-            6 => flags.is_shape_tensor = number(value)? != 0,
+        match (field, value) {
+            (1, value) => flags.name = text(value)?,
+            (6, value) => flags.is_shape_tensor = number(value)? != 0,
             // Only for inputs: outputs have no such field.
-            8 => flags.optional = number(value)? != 0,
+            (8, value) => flags.optional = number(value)? != 0,
+            (field, Value::Number(_)) if field == dims => flags.rank += 1,
+            // The last byte of a number is the one below 128.
+            (field, Value::Bytes(packed)) if field == dims => {
+                flags.rank += packed.iter().filter(|&&byte| byte < 0x80).count();
+            }
             _ => {}
         }
         Ok(())
@@ -428,8 +436,8 @@ mod tests {
         let whole = message(&[(1, &[numbers(&[(4, 8)]), fields].concat())]);
         let expected = ModelConfig {
             max_batch_size: 8,
-            input: vec![TensorFlags { name: "A".to_owned(), is_shape_tensor: false, optional: true }],
-            output: vec![TensorFlags { name: "B".to_owned(), is_shape_tensor: true, optional: false }],
+            input: vec![TensorFlags { name: "A".to_owned(), is_shape_tensor: false, optional: true, rank: 0 }],
+            output: vec![TensorFlags { name: "B".to_owned(), is_shape_tensor: true, optional: false, rank: 0 }],
             ensemble_steps: Some(vec![("s".to_owned(), -1)]),
             decoupled: true,
             mark: ConfigMark::new(&json!({
@@ -442,6 +450,16 @@ mod tests {
         assert_eq!(ModelConfigResponse::read(&whole).unwrap().config, Some(expected));
         assert_eq!(ModelConfigResponse::read(&[]).unwrap().config, None);
         assert!(config(&message(&[(11, &[])])).unwrap().dynamic_batching);
+    }
+
+    #[test]
+    fn dimensions_are_counted_packed_or_not() {
+        let mut packed = Vec::new();
+        [-1_i64, 300, 3].iter().for_each(|&dim| put_varint(&mut packed, dim as u64));
+        let input = [message(&[(1, b"A"), (4, &packed)]), numbers(&[(3, 1)])].concat();
+        let output = [message(&[(1, b"B"), (4, b"labels.txt")]), numbers(&[(3, u64::MAX), (3, 7)])].concat();
+        let read = config(&message(&[(5, &input), (6, &output)])).unwrap();
+        assert_eq!((read.input[0].rank, read.output[0].rank), (3, 2));
     }
 
     #[test]
