@@ -65,7 +65,7 @@ impl Judged {
         Self { before: path.as_deref().and_then(FileIdentity::of), path, model, requirements }
     }
 
-    /// Takes over the name of the model, which a server may have told meanwhile.
+    /// Takes over the name of the model, which a server may have named meanwhile.
     pub fn name_model(&mut self, plan: &Plan) {
         self.model.clone_from(&plan.target.model.name);
     }

@@ -83,8 +83,8 @@ pub struct MeasurementArgs {
     #[arg(long)]
     binary_search: bool,
 
-    /// Share of requests that may fail, such as 0.05 or 5%, before a level counts as failed; any where a requirement or
-    /// constraint on errors decides, but for searches
+    /// Share of requests that may fail, such as 0.05 or 5%, before a level counts as failed. Without this flag, a requirement
+    /// or constraint on errors lets any share fail, and is judged itself; --binary-search and --sweep keep to the larger of both
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     max_errors: f64,
 

@@ -4,6 +4,7 @@ use crate::levels::{judged, unjudged, unmeasured};
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
 use crate::result::checked::{Checked, Judgement};
 use crate::result::figures::FigureAt;
+use crate::result::number::counted;
 use crate::result::rounds::{self, Round, Unit as Turn};
 use crate::result::statistic::CONFIDENCE;
 use crate::result::variants::{Cell, VariantsResult};
@@ -77,11 +78,8 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
             let checked = match find(Place { requirement, cell, variant, result }) {
                 Some((found, lacking)) => {
                     let checked = judged(plan, requirement, load, &found);
-                    let lost = match lacking {
-                        0 => None,
-                        1 => Some("1 round lacks it and does not count".to_owned()),
-                        _ => Some(format!("{lacking} rounds lack it and do not count")),
-                    };
+                    let verbs = if lacking == 1 { "lacks it and does" } else { "lack it and do" };
+                    let lost = (lacking > 0).then(|| format!("{} {verbs} not count", counted(lacking as u64, "round")));
                     let notes: Vec<String> = checked.note.into_iter().chain(lost).collect();
                     Checked { note: (!notes.is_empty()).then(|| notes.join("; ")), ..checked }
                 }

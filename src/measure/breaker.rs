@@ -1,7 +1,7 @@
 //! [`Breaker`]: ends a run in which too many requests fail for too long, or one after the other.
 //!
-//! Where several processes share a load, each only counts its own requests; all hear everybody's counts in the same messages, and so
-//! find the same in them.
+//! Where several processes share a load, each only counts its own requests; all receive everybody's counts in the same messages, and so
+//! judge alike.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -98,8 +98,8 @@ impl<'a> Breaker<'a> {
         self.state.borrow().counts
     }
 
-    /// Checks what all processes that share the load have told, the last of them at `now`.
-    pub(super) fn hear(&self, now: Stamp, all: impl Iterator<Item = Counts>) {
+    /// Checks the counts that all processes which share the load have sent, the last of them at `now`.
+    pub(super) fn receive(&self, now: Stamp, all: impl Iterator<Item = Counts>) {
         if self.is_shared && !self.rules.is_empty() {
             let counts = all.fold(Counts::default(), Counts::plus);
             self.judge(&mut self.state.borrow_mut(), now, counts);
@@ -252,18 +252,18 @@ mod tests {
         let rules = [rule(60)];
         let breakers = [Breaker::new(&rules).shared(true), Breaker::new(&rules).shared(true)];
         // All requests of one process fail, which are a twentieth, and then a fifth of those of both.
-        let heard = |look: u64, failed: u64| {
+        let opened = |look: u64, failed: u64| {
             let over = [(190 * look, 0), (0, failed)];
             for (breaker, (succeeded, failed)) in breakers.iter().zip(over) {
                 assert!(!breaker.poll(Stamp(look), Completed { succeeded, failed, cancelled: 0 }, failed));
             }
             for breaker in &breakers {
-                breaker.hear(Stamp(look), breakers.iter().map(Breaker::counts));
+                breaker.receive(Stamp(look), breakers.iter().map(Breaker::counts));
             }
             breakers.each_ref().map(Breaker::is_open_for_all)
         };
-        assert_eq!(heard(1, 10), [false; 2]);
-        assert_eq!(heard(2, 50), [true; 2]);
+        assert_eq!(opened(1, 10), [false; 2]);
+        assert_eq!(opened(2, 50), [true; 2]);
     }
 
     #[test]
@@ -271,9 +271,9 @@ mod tests {
         let rules = [StopRule::InARow { failures: 10 }];
         let breaker = Breaker::new(&rules).shared(true);
         let counts = |in_a_row| Counts { all: 20, failed: 10, in_a_row };
-        breaker.hear(Stamp(1), [counts(9), counts(9)].into_iter());
+        breaker.receive(Stamp(1), [counts(9), counts(9)].into_iter());
         assert!(!breaker.is_open());
-        breaker.hear(Stamp(2), [counts(0), counts(10)].into_iter());
+        breaker.receive(Stamp(2), [counts(0), counts(10)].into_iter());
         assert!(breaker.is_open());
     }
 

@@ -68,7 +68,7 @@ struct Beat<T> {
 /// The exchanges of a level, or of several. They carry results of kind `T`, one each, in order.
 pub(super) struct Heartbeat<'a, T> {
     ranks: &'a Ranks,
-    /// Hears what the requests of all have come to.
+    /// Passes on what the requests of all have come to.
     breaker: &'a Breaker<'a>,
     interval: Duration,
     next: Stamp,
@@ -130,7 +130,7 @@ impl<'a, T: Serialize + DeserializeOwned> Heartbeat<'a, T> {
         if !all.iter().any(|progress| progress.warming) {
             // On the clock of rank 0, so that all look at the same time.
             let last = all.iter().map(|progress| progress.at).max().unwrap_or(0);
-            self.breaker.hear(Stamp(last), all.iter().map(|progress| progress.counts));
+            self.breaker.receive(Stamp(last), all.iter().map(|progress| progress.counts));
         }
         Ok(Some(all))
     }

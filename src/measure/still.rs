@@ -10,7 +10,7 @@ use crate::result::summary::ClientSummary;
 /// What is under way while the process stands still takes that much longer, which hides in requests that take twenty times as long.
 const MOST_OF_A_REQUEST: f64 = 0.05;
 
-/// The shortest median of what is told: of latencies, of each part of a mix, and of times to first answers.
+/// The shortest median of what is reported: of latencies, of each part of a mix, and of times to first answers.
 fn shortest_median(client: &ClientSummary) -> Duration {
     let of_all = |client: &ClientSummary| {
         let first = client.decoupled.as_ref().map(|decoupled| decoupled.first_response.percentile_ns(50.0));
@@ -22,7 +22,7 @@ fn shortest_median(client: &ClientSummary) -> Duration {
 }
 
 /// How long this process stood still up to `end` while a result was measured; no time at all where that is short beside all that is
-/// told of a request.
+/// reported of a request.
 pub(super) fn time_that_counts(client: &ClientSummary, end: Stamp) -> Duration {
     let median = shortest_median(client);
     let of_a_request = pauses::most_within(client.start, end, median);

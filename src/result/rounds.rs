@@ -202,6 +202,7 @@ impl Unit {
     pub fn share(&self, key: &str) -> Option<Proportion> {
         let named = self.named(key)?;
         let all = named.of?;
+        // Files of earlier versions may have a little more than all.
         Some(Proportion { hits: (named.value?.min(1.0) * all as f64).round() as u64, all })
     }
 
